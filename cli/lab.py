@@ -181,5 +181,4 @@ def _searched(
         analyze(graph, chess.Board(), Limits(evaluations=100), params)  # compiles before the clock runs
         begin = time.process_time()
         found = analyze(graph, chess.Board(), Limits(evaluations=nodes - graph.node_count), params)
-        seconds = time.process_time() - begin
-        return found, seconds, graph.arena.bytes_used / graph.node_count
+        return found, time.process_time() - begin, graph.arena.bytes_used / graph.node_count

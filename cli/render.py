@@ -100,8 +100,7 @@ def position_heading(store: Path, position: str) -> Iterator[str]:
     """Yields the line to a position of a file, if one is known, and its FEN."""
     from graphsearch.query.routes import routes
 
-    line = way_text(routes(store, [position]).get(position), position)
-    yield from named(line, position)
+    yield from named(way_text(routes(store, [position]).get(position), position), position)
 
 
 def named(line: str, position: str) -> Iterator[str]:

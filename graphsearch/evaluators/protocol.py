@@ -270,8 +270,7 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
 def _expect(batch: PositionBatch, good: NDArray[np.bool_], what: str) -> None:
     """Raises EvaluatorError with the first position that is not good."""
     if not good.all():
-        fen = fen_of(unpack(batch.words[int(np.argmin(good))].tolist()))
-        raise EvaluatorError(f"{what}: {fen}")
+        raise EvaluatorError(f"{what}: {fen_of(unpack(batch.words[int(np.argmin(good))].tolist()))}")
 
 
 def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:

@@ -341,8 +341,7 @@ class Importing:
         if self.on_progress is None or now - self._shown_at < SAY_SECONDS:
             return
         self._shown_at = now
-        passed = max(self.report.done - self.before, self.report.players)
-        done = passed if count is None else count
+        done = max(self.report.done - self.before, self.report.players) if count is None else count
         rate, given = done / max(now - self._started, 1e-9), self.given
         self.on_progress(FileProgress(stage, given.name, given.position, given.size, done, rate))
 

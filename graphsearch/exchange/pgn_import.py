@@ -222,8 +222,7 @@ def _fitting(words: Words, wanted: Ints) -> tuple[NDArray[np.uint16], Ints, Mask
     found = np.flatnonzero(features & wanted[of, 0] == wanted[of, 1])
     places = offsets[:-1].copy()
     places[of[found]] = found
-    fits = np.bincount(of[found], minlength=len(words)) == 1
-    return moves[places], places - offsets[:-1], fits
+    return moves[places], places - offsets[:-1], np.bincount(of[found], minlength=len(words)) == 1
 
 
 # ------------------------------------------------------------------ rows of positions and moves

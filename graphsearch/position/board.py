@@ -538,5 +538,4 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
     text = b"\n".join(ranks.view("V8").tolist()).decode("ascii")  # ranks repeat: each is written once
     for run in range(8, 0, -1):
         text = text.replace(chr(_EMPTY) * run, str(run))
-    texts = np.array(text.splitlines(), object)
-    return list(map("/".join, texts[which].reshape(-1, 8).tolist()))
+    return list(map("/".join, np.array(text.splitlines(), object)[which].reshape(-1, 8).tolist()))

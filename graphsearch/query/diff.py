@@ -433,5 +433,4 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
 
 
 def _rank(change: RootChange) -> tuple[bool, int]:
-    is_same = change.old is not None and change.old.best_san == change.new.best_san
-    return is_same, -change.new.n
+    return change.old is not None and change.old.best_san == change.new.best_san, -change.new.n

@@ -14,6 +14,7 @@ from ..base.answer import Answer
 from ..base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError, check_least
 from ..position.board import check, decode_move, fen_of, key_text, key_text_of_words, pack, unpack
 from ..position.notation import board_from_fen, sans_of
+from ..position.openings import opening_at
 from ..position.values import cp_of, loss_of
 from ..store.apart import ApartMoves
 from ..store.file import sql_errors
@@ -169,7 +170,7 @@ def novelties(
             roots = [board.copy(stack=False)]
         else:
             number = book_named(source.store, book).id
-            roots = [board_from_fen(fen) for fen in book_roots(source.store, number)]
+            roots = [_with_moves(board_from_fen(fen)) for fen in book_roots(source.store, number)]
             within = set(book_keys(source.store, number))
         judge = _Judge(source.store, rules or Rules(), top)
         walk = reached_below(source.store, roots, judge.rules.min_games, within, on_progress)
@@ -191,6 +192,14 @@ def novelties(
         novelties=tuple(judge.novelties.rows()),
         popular=tuple(judge.popular.rows()),
     )
+
+
+def _with_moves(root: chess.Board) -> chess.Board:
+    """Returns a root of a book with the moves from the start, if its opening has a name."""
+    named, game = opening_at(root), chess.Board()
+    for san in named.line if named else ():
+        game.push_san(san)
+    return game if named else root
 
 
 class _Judge:
@@ -262,7 +271,7 @@ def reached_below(
     The walk also follows rarely played moves: games of different move orders may meet again after them. It
     stays within the positions of some keys, if given. Raises CorruptRecordError at an illegal move of a game.
     """
-    fresh: list[_Here] = [(pack(board), key_text(board), Met(board)) for board in roots]
+    fresh: list[_Here] = [(pack(board), key_text(board), Met.of(board)) for board in roots]
     met = {key for _, key, _ in fresh}
     often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
     with sql_errors(store.path, "read it"):  # the walk ends after the last position with so many games

@@ -297,6 +297,14 @@ class Met:
     move: chess.Move | None = None
     looked: bool = False
 
+    @classmethod
+    def of(cls, board: chess.Board) -> Met:
+        """Returns the position of a board, behind the moves of its stack."""
+        found = cls(board.root())
+        for move in board.move_stack:
+            found = cls(None, found, move)
+        return found
+
     def board(self) -> chess.Board:
         """Returns the position, without history."""
         if self.made is None:

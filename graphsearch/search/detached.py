@@ -69,8 +69,7 @@ def search_detached(
     with Graph.detached(
         evaluator, known.records(), number, ram_bytes or default_budget() // cores()
     ) as graph:
-        result = search(graph, job, Control(stop=STOPPING))
-        return result, encoded(graph.changed_records())
+        return search(graph, job, Control(stop=STOPPING)), encoded(graph.changed_records())
 
 
 # ---------------------------------------------------------- in the owner of the file

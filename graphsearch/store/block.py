@@ -246,8 +246,7 @@ def encode_plain(batch: RecordBatch) -> tuple[Bytes, Places]:
     blocks = -(-len(batch) // BLOCK)
     room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
     out, ends = np.empty(room + PADDING, np.uint8), np.zeros(blocks, np.int64)
-    size = int(kernel.encode(batch, _START, out, ends))
-    return out[: size + PADDING], ends
+    return out[: int(kernel.encode(batch, _START, out, ends)) + PADDING], ends
 
 
 def encode_chunk(batch: RecordBatch, dictionary: bytes | None = b"") -> EncodedChunk:

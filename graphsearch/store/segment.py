@@ -220,8 +220,7 @@ def fetch_portion(
     """Returns the blocks of some segments, newest first, from a sort key to another (None: the end)."""
     spans = []
     for cursor in cursors:  # the block before the first one from `start` on may reach into it
-        end = cursor.blocks_below(pivot)
-        spans += cursor.spans(max(0, cursor.blocks_below(start) - 1), end)
+        spans += cursor.spans(max(0, cursor.blocks_below(start) - 1), cursor.blocks_below(pivot))
     return fetch_spans(connection, catalog, spans, start, pivot)
 
 

@@ -828,8 +828,7 @@ def test_rows_are_written_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @needs_parquet
 def test_columns_are_typed_and_documented_as_they_are(tmp_path: Path) -> None:
-    path = searched(tmp_path / "some.graph", visits=20)
-    export("parquet", path, tmp_path / "tables")
+    export("parquet", searched(tmp_path / "some.graph", visits=20), tmp_path / "tables")
     page = (ROOT / "schema" / "exports.md").read_text(encoding="utf-8")
     for file in (NODES, EDGES):
         schema = parquet.read_schema(tmp_path / "tables" / file)

@@ -332,8 +332,7 @@ def expected(source: Path) -> tuple[Counter[tuple[str, ...]], int]:
         while game := chess.pgn.read_game(handle):
             board, seen = game.board(), set()
             for move in game.mainline_moves():
-                key = key_text(board)
-                seen.add((key, move.uci(), board.san(move), game.headers["Result"]))
+                seen.add((key_text(board), move.uci(), board.san(move), game.headers["Result"]))
                 board.push(move)
             counts.update(seen)
             games += 1

@@ -536,9 +536,7 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     import_files("pgn", path, [importing.GivenFile(str(text))])
     for least in (2, 3):
         found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
-        assert [(move.step.san, move.here.games) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], (
-            least
-        )
+        assert [(move.step.san, move.here.games) for move in found.novelties] == [("Bg2", 3), ("c4", 3)]
         assert after_line(" ".join(found.novelties[0].line)).epd() == after_line(joined).epd()
 
 
@@ -658,5 +656,10 @@ def test_games_of_black_leave_a_white_book_that_bounds_novelties(
     new = {place: weight for place, weight in expected(made, rules)[0].items() if place[0] in inside}
     told_new = weights(novelties(made.path, book="white", rules=rules, top=10_000).novelties)
     assert told_new == pytest.approx(new, rel=1e-5)
+    first = max(line for line in lines if line and " " not in line)
+    below = {line.partition(" ")[2]: 0.0 for line in lines if line.split()[:1] == [first]}
+    add_book(made.path, "other", "white", [after_line(first).fen()], below)
+    listed = novelties(made.path, book="other", rules=rules).novelties
+    assert {move.line[0] for move in listed} == {first}, "the whole game: a book may have several roots"
     answer = cli("prepare", "--player", "ann", "--book", "white", "--store", made.path, "--json")
     assert [move["games"] for move in answer.json["moves"]] == [move.games for move in found.moves[:30]]

@@ -287,8 +287,7 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     page.reaches("Nf3")
     page.says("#file-facts", "nodes")  # and it hears of changes
     page.run(HELD)  # the page does not see yet what the other window writes
-    tree = studies.load_study(path, number)[1].tree
-    rows = list(studies.rows_of(tree))
+    rows = list(studies.rows_of(studies.load_study(path, number)[1].tree))
     at = next(row.id for row in rows if row.comment == "open")
     there = [  # of the same parent as here, and another one
         studies.MoveRow(8, at, "d7d6"),

@@ -136,8 +136,7 @@ class GameChoice:
 
 def _date_of(headers: dict[str, str]) -> str:
     """Returns the known part of the date of a game, as `pgn_date`; 0 if its year is unknown."""
-    dates = (pgn_date(headers.get(name, "")) for name in ("Date", "UTCDate"))
-    return next(filter(None, dates), "0")
+    return next(filter(None, (pgn_date(headers.get(name, "")) for name in ("Date", "UTCDate"))), "0")
 
 
 # ------------------------------------------------------------------ reading

@@ -601,6 +601,5 @@ def toml_of_repertoire(path: AnyPath, side: str, name: str) -> str:
 
 
 def _position(main_line: MainLine) -> str:
-    root = board_of(main_line.root)
-    start = "" if fen_of(root) == chess.STARTING_FEN else f'fen = "{main_line.root}"\n'
+    start = "" if fen_of(board_of(main_line.root)) == chess.STARTING_FEN else f'fen = "{main_line.root}"\n'
     return f'{start}moves = "{_line_text(main_line)}"\n' if main_line.line else start or 'fen = "startpos"\n'

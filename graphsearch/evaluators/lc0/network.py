@@ -418,8 +418,7 @@ class Converter:
         """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`."""
         factor = np.float32(scale)
         kernel = self.constant(f"{name}/weights", weights * factor)
-        offsets = self.constant(f"{name}/bias", bias * factor)
-        return self.node("Gemm", name, flow, kernel, offsets, transB=1)
+        return self.node("Gemm", name, flow, kernel, self.constant(f"{name}/bias", bias * factor), transB=1)
 
     def activation(self, name: str, flow: str, which: str) -> str:
         """Writes one of OTHER_ACTIVATIONS."""

@@ -51,8 +51,7 @@ def find_program(text: str) -> Program:
         if not os.access(path, os.X_OK):
             raise EvaluatorError(f"the engine {path} is not executable: expected a UCI engine's program")
         return Program(text, path.absolute(), arguments)
-    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_FOLDERS])
-    found = shutil.which(name, path=folders)
+    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_FOLDERS]))
     if found is None:
         raise EvaluatorFileError(
             f"there is no engine {name!r} on PATH, nor in {' or '.join(GAME_FOLDERS)}; expected a UCI engine"

@@ -684,8 +684,7 @@ def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
             raise MateRefutedError("there is no mate on the board", board, ())
         return MateCheck(0, (), 1)
     plies = 2 * moves - 1 if moves > 0 else -2 * moves
-    found = checker.mated(plies, attacks=moves > 0)
-    return MateCheck(found, checker.line(), len(checker.known))
+    return MateCheck(checker.mated(plies, attacks=moves > 0), checker.line(), len(checker.known))
 
 
 class _Checker:

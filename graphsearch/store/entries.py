@@ -437,8 +437,7 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
 
 def update(store: Store, run: int, outcome: RunOutcome, *, finished: bool) -> None:
     """Records the result of a run so far, and its end if `finished`."""
-    columns = TABLES["entry_run"].columns
-    row = {name: value for name, value in asdict(outcome).items() if name in columns}
+    row = {name: value for name, value in asdict(outcome).items() if name in TABLES["entry_run"].columns}
     update_row(store.connection, "entry_run", run, row | ({"finished": now()} if finished else {}))
 
 

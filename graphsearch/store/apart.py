@@ -116,8 +116,7 @@ def known_edges_of(
     stored, known, begin = [], [], 0
     for i, record in sorted(completed.items()):
         before = batch.part(begin, i)
-        missing = len(record.known) - len(record.edges)
-        padded = replace(record, edges=(*record.edges, *[Edge(0)] * missing))
+        padded = replace(record, edges=(*record.edges, *[Edge(0)] * (len(record.known) - len(record.edges))))
         stored += [before, RecordBatch.from_records([padded])]
         known += [before, RecordBatch.from_records([replace(record, edges=record.known)])]
         begin = i + 1

@@ -330,6 +330,7 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
     assert spec is not None
     assert spec.loader is not None
     sys.modules[path] = module = module_from_spec(spec)  # dataclasses look up their annotations there
+    sys.path.append(str(Path(path).expanduser().resolve().parent))  # for the files that it imports
     try:
         with _printing_aside():
             spec.loader.exec_module(module)

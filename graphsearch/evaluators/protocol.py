@@ -218,13 +218,12 @@ class Evaluator(Protocol):
 
 def accepted(evaluator: Evaluator) -> Evaluator:
     """Returns an evaluator of the caller's own; InvalidParameterError if it is no good one."""
-    good = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
-    if not (
-        good and callable(getattr(evaluator, "evaluate", None)) and getattr(evaluator, "batch_size", None)
-    ):
+    is_named = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
+    size = getattr(evaluator, "batch_size", None)
+    if not (is_named and isinstance(size, int) and size >= 1 and Evaluator in type(evaluator).__mro__):
         raise InvalidParameterError(
-            f"an evaluator needs an EvaluatorIdentity `identity`, a function `evaluate` and a `batch_size` of"
-            f" at least 1; {type(evaluator).__name__} does not have all of them (docs/python.md)"
+            "an evaluator needs the class Evaluator, an EvaluatorIdentity `identity` and a `batch_size` of at"
+            f" least 1; {type(evaluator).__name__} does not have all of them (docs/python.md)"
         )
     evaluator.identity.as_json()
     return evaluator

@@ -75,6 +75,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from beside import Q
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator
 from graphsearch.store.provenance import EvaluatorIdentity
@@ -82,7 +83,7 @@ from graphsearch.store.provenance import EvaluatorIdentity
 
 @dataclass
 class Settings:
-    q: float
+    q: Q
 
 
 class Mine(Evaluator):
@@ -109,6 +110,7 @@ class Broken(Mine):
 def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> None:
     path = tmp_path / "mine.py"
     path.write_text(MINE)
+    (tmp_path / "beside.py").write_text("Q = float")
     (tmp_path / "exit.py").write_text("raise SystemExit('no licence')")
     made = create(f"{path}:Mine", {"q": "0.5"})
     assert made.evaluate(BATCH).wdl.tolist() == [[0.75, 0, 0.25]] * 2
@@ -259,7 +261,8 @@ class Nameless:
 
 
 class Batchless(UniformEvaluator):
-    batch_size = 0
+    def __init__(self, size: Any) -> None:
+        self.batch_size = size
 
 
 class Unwritable(UniformEvaluator):
@@ -268,7 +271,8 @@ class Unwritable(UniformEvaluator):
 
 
 @pytest.mark.parametrize(
-    "evaluator", [object(), Nameless(), Batchless(), Unwritable(np.float32(4)), Unwritable(float("nan"))]
+    "evaluator",
+    [object(), Nameless(), Batchless(0), Batchless("8"), Unwritable(np.float32(4)), Unwritable(float("nan"))],
 )
 def test_what_is_no_evaluator_opens_no_graph(evaluator: Any, tmp_path: Path) -> None:
     for path in (None, tmp_path / "a.graph"):

@@ -313,8 +313,7 @@ def log(data: bytes, rng: random.Random) -> bytes:
     elif what == 4:
         head = bytearray(mutated(bytes(head), rng)[:_WAL_HEADER].ljust(_WAL_HEADER, b"\0"))
     elif what == 5:
-        whole = wal[: rng.randrange(len(wal))]
-        return packed(database, whole)
+        return packed(database, wal[: rng.randrange(len(wal))])
     else:
         frames[a][:8] = struct.pack(">II", rng.randrange(1, 400), rng.choice((0, 1, 200, 1 << 30)))
     wal = _mended(head, frames) if rng.random() < 0.7 else bytes(head) + b"".join(map(bytes, frames))

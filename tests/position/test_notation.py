@@ -366,8 +366,7 @@ def test_a_bad_move_ends_its_variation_only() -> None:
 
 def test_a_comment_behind_the_result_and_one_in_an_empty_variation_are_kept() -> None:
     [game] = games("1. e4 e5 ({x}) 2. Nf3 ; y } z\n1-0 {after}\n", variations=True)
-    comments = [node.comment for node in game.tree.mainline()]
-    assert comments == ["", "x", "y ) z after"]
+    assert [node.comment for node in game.tree.mainline()] == ["", "x", "y ) z after"]
     assert game.remarks == [(1, "a comment has a }, which is kept as )")]
 
 

@@ -286,14 +286,12 @@ def test_a_win_through_a_position_that_stood_twice_is_no_longer_proven() -> None
     with Graph.open(None, evaluator=UniformEvaluator()) as graph:
         alone = analyze(graph, fresh, Limits(visits=20_000), ONE)
         assert alone.node.mate == 2
-        first = next(move for move in alone.node.moves if move.san == "Qg1")
-        assert first.mate in (2, None)
+        assert next(move for move in alone.node.moves if move.san == "Qg1").mate in (2, None)
         in_game = analyze(graph, game, Limits(visits=3000), ONE)
         assert in_game.bestmove is not None
         game.push(in_game.bestmove)
         assert not game.is_repetition(3)
-        spoilt = next(move for move in in_game.node.moves if move.san == "Qg1")
-        assert spoilt.mate is None
+        assert next(move for move in in_game.node.moves if move.san == "Qg1").mate is None
         again = analyze(graph, fresh, Limits(visits=10), ONE)  # the file's knowledge is what it was
         assert (again.node.mate, again.stop_reason) == (2, "proven")
 

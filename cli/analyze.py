@@ -569,6 +569,7 @@ def value_text(value: Value) -> str:
 
 
 def _review_lines(report: ReviewReport) -> Iterator[str]:
+    """Yields the report line by line."""
     skipped = f", {report.skipped:,} skipped" if report.skipped else ""
     yield (
         f"{tables.count(report.reviewed, 'game')} reviewed{skipped};"

@@ -36,6 +36,7 @@ def _made(store: Path) -> Path:
 
 
 def _print_imported(found: Any, lines: Iterator[str]) -> None:
+    """Prints the result of an import, and what was left out."""
     if not tables.is_json():
         for line in problem_lines(found.problems, found.found):
             say(f"left out: {line}")

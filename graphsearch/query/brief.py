@@ -126,8 +126,7 @@ def still_moves(n: int) -> float:
 
 def chances(moves: Sequence[MoveView]) -> list[float]:
     """Returns the chance of each visited move, the leading one first, that ten times the visits choose it."""
-    first = moves[0]
-    weights = []
+    first, weights = moves[0], []
     for move in moves:
         score = LEADS * (move is first) + PER_LN_N * math.log(move.n / first.n)
         score += PER_LN_P * math.log(max(move.p, LEAST_P))

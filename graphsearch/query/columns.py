@@ -78,8 +78,7 @@ def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
     signs = _signs(batch.q)
     rule = {name: table[signs, batch.edge_d] for name, table in _edge_rules().items()}
     n, r = batch.n.astype(np.int64), batch.r.astype(np.int64)
-    visits = np.maximum(n, 1)
-    valued = n > r
+    visits, valued = np.maximum(n, 1), n > r
     lower, upper = (
         np.where(valued, rule[name], otherwise).astype(np.int8)
         for name, otherwise in (("lower", -1), ("upper", 1))

@@ -265,8 +265,7 @@ class _Comparison:
 
     def add(self, old: RecordBatch, new: RecordBatch, places: Ints) -> None:
         """Compares the next records, as `in_step` yields them."""
-        met = places >= 0
-        equal = _equal(old, new, places)
+        met, equal = places >= 0, _equal(old, new, places)
         other = met & ~equal
         other |= met & np.isin(places, list(self._old(old)))  # their best moves may differ
         apart = list(self._new(new))

@@ -73,8 +73,7 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
     """
     check(board)
     with opened(path) as source:
-        played = counts_at(source, board)
-        record = source.read(board)
+        played, record = counts_at(source, board), source.read(board)
         if record is None and not played:
             raise UnknownPositionError(
                 f"{source.path} has neither games nor a search of this position: {fen_of(board)}"

@@ -13,7 +13,7 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError, check_least
 from ..position.board import check, decode_move, fen_of, key_text, key_text_of_words, pack, unpack
-from ..position.notation import board_from_fen, sans_of
+from ..position.notation import board_from_fen, play_moves, sans_of
 from ..position.openings import opening_at
 from ..position.values import cp_of, loss_of
 from ..store.apart import ApartMoves
@@ -197,8 +197,7 @@ def novelties(
 def _with_moves(root: chess.Board) -> chess.Board:
     """Returns a root of a book with the moves from the start, if its opening has a name."""
     named, game = opening_at(root), chess.Board()
-    for san in named.line if named else ():
-        game.push_san(san)
+    play_moves(game, " ".join(named.line) if named else "")
     return game if named else root
 
 

@@ -297,9 +297,7 @@ def json_value(value: Any) -> Any:
     """
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def frame(answer: object) -> DataFrame:

@@ -383,6 +383,7 @@ def _unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> int:
 
 
 def _sources(store: Store) -> Sources:
+    """Returns the imports of a file."""
     found, seen = Sources(), Counter[tuple[str, str, str]]()
     for one in sorted(games.sources(store), key=_progress, reverse=True):
         key = one.kind, one.digest, json.dumps(dict(one.options), sort_keys=True)

@@ -111,6 +111,7 @@ def _certain(result: float, mate: int | None) -> _Worth:
 
 
 def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
+    """Returns one `info` line."""
     seldepth = max(len(move.pv), report.seldepth)
     pv = written_line(board_of(report.node.position), move.pv, chess960=chess960)
     return (
@@ -122,6 +123,7 @@ def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool)
 
 
 def _score(worth: _Worth, *, wdl: bool) -> str:
+    """Returns the `score ...` of a value."""
     text = f"score cp {cp_of(worth.q)}" if worth.mate is None else f"score mate {worth.mate}"
     return f"{text} wdl {' '.join(map(str, rounded_shares(worth.wdl, PER_MILLE)))}" if wdl else text
 

@@ -467,6 +467,7 @@ class Engine:
         self._give(lambda: self._search(answer))
 
     def _listed(self, go: Go, board: chess.Board) -> list[chess.Move]:
+        """Returns the moves of `searchmoves` that are legal."""
         listed = []
         for word in go.searchmoves:
             try:
@@ -628,6 +629,7 @@ class Engine:
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
+    """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
         node=answer.shown(progress.node(answer.settings.number("MultiPV"))),

@@ -382,7 +382,7 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
       graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json
     """
     found = explain(store, position.board(), book)
-    print_answer(found, [*_why(found), *[""] * bool(found.verdicts), _verdicts_table(found)])
+    print_answer(found, [*_why(found), *([""] if found.verdicts else []), _verdicts_table(found)])
     return 0 if found.found else FAILED
 
 

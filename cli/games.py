@@ -277,7 +277,8 @@ def _games(found: Games) -> Iterator[Part]:
     if not found.results.games:
         say("note: no imported game continues from this position; `graphsearch import` adds games")
     decided = found.results.unknown > 0
-    rows = [_game_cells(move, decided=decided, white=is_white(found.position)) for move in found.moves]
+    white = is_white(found.position)
+    rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
     yield Table(rows, spare=GAMES_SPARE)
 
 

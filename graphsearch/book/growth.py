@@ -466,11 +466,9 @@ class Roots:
 
     def values(self) -> tuple[RootValue, ...]:
         """Returns the value of each root."""
-        found, read = [], self._growth.read
-        for position in map(self._tree.positions.__getitem__, self._tree.roots):
-            best, origin = self._tree.best_move(position), self._origins[position.key]
-            found.append(RootValue.of(read, position.fen, origin, position.value, best))
-        return tuple(found)
+        read, best_move = self._growth.read, self._tree.best_move
+        roots = [(self._tree.positions[key], self._origins[key]) for key in self._tree.roots]
+        return tuple(RootValue.of(read, at.fen, origin, at.value, best_move(at)) for at, origin in roots)
 
     # -------------------------------------------------------------- the history
     def changes(self, searched: int) -> list[BookValues]:

@@ -459,7 +459,8 @@ def matches(text: str, name: str) -> bool:
     >>> matches("carlsen m", "Carlsen, Magnus"), matches("vachier", "Vachier-Lagrave"), matches("x", "Tal")
     (True, True, False)
     """
-    return all(any(word.startswith(part) for word in _words(name)) for part in _parts(text))
+    words = _words(name)
+    return all(any(word.startswith(part) for word in words) for part in _parts(text))
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -288,9 +288,9 @@ class GraphSearch:
 
     def _reads_left(self) -> float:
         """Returns the single reads up to the limits of visits and evaluations, at the rate so far."""
-        counts, (visits, evaluations) = self.counts(), self._left()
-        rest = min(visits / max(1, counts.new_visits), evaluations / max(1, counts.evaluations))
-        return rest * counts.read_back
+        counters = arena_kernel.VISITS, arena_kernel.EVALUATIONS
+        rest = min(left / max(1, self.added(one)) for left, one in zip(self._left(), counters, strict=True))
+        return rest * (self.graph.pager.read_back - self._read_before)
 
     def _left(self) -> tuple[int, int]:
         """Returns the visits and the evaluations that the limits leave."""

@@ -470,8 +470,8 @@ def test_a_held_key_draws_every_step_and_asks_once_it_rests(reading_page: Page) 
         "window.fetch = (...a) => { asked += a[0].includes('api/position'); return real(...a); };"
     )
     page.run(
-        "let k = 0; const held = setInterval(() => { document.body.dispatchEvent(new KeyboardEvent('keydown',"
-        " {key: 'ArrowRight', bubbles: true, repeat: k > 0})); if (++k === 10) clearInterval(held); }, 20)"
+        "const held = (k) => new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true, repeat: k > 0});"
+        "(async () => { for (let k = 0; k < 10; ++k) { document.body.dispatchEvent(held(k)); await 0; } })()"
     )
     page.reaches("Be7")
     page.wait("return document.title.includes('Be7')", "the answer")

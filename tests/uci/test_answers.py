@@ -99,9 +99,7 @@ def test_a_late_worker_goes_on_along_the_expected_line(blocking: BlockingEvaluat
         game.ready().ask("go nodes 500", until="bestmove")
         lines = ask_until_late(game, blocking, "go wtime 500 btime 500")
         line = next(line for line in reversed(lines) if " pv " in line).partition(" pv ")[2].split()
-        board = chess.Board()
-        for move in line[:2]:
-            board.push_uci(move)
+        board = played(chess.STARTING_FEN, line[:2])
         again = game.ask(f"position fen {board.fen()}", "go movetime 20", until="bestmove")
         assert best_of(again) == line[2]
         assert not blocking.open.is_set()

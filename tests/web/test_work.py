@@ -46,6 +46,7 @@ from graphsearch.web.serving import Server, application
 from graphsearch.web.task_queue import READ_ONLY, TAKEN, ServedFile, offered
 from graphsearch.web.tasks import Order, Place, SearchTask, Wanted, read_request, spent_before
 from tests.conftest import Cli, sql, start
+from tests.support.positions import after_line
 from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, done, queue, until
 
 EVIL = """[Event "<img src=x onerror=alert(1)>"]
@@ -67,9 +68,7 @@ def visits(path: Path, board: chess.Board) -> int:
 # ------------------------------------------------------------------ answers
 def test_a_position_is_answered_as_the_query_has_it(reader: Client) -> None:
     answer = reader.get("position", line="e2e4 e7e5").json
-    board = chess.Board()
-    for move in ("e4", "e5"):
-        board.push_san(move)
+    board = after_line("e4 e5")
     expected = json.loads(json.dumps(position(reader.server.served.path, board, lines=0).as_dict()))
     expected["node"]["cp"] = cp_of(expected["node"]["q"])
     expected["note"] = note_on(reader.server.served.path, board).as_dict()
@@ -175,24 +174,18 @@ def test_a_kill_ends_only_one_task(client: Client, small_graph: Path) -> None:
     waiting = client.post("search", queue=True, line="e2e4", visits=400, threads=1).json["number"]
     assert "is running" in client.post("search").error
 
-    def searching() -> Any:
-        return queue(client)["running"][0]["facts"].get("counters")
-
-    until(searching, "the first search")
+    until(lambda: queue(client)["running"][0]["facts"].get("counters"), "the first search")
     child = client.server.served.queue.job(endless).child
     assert child
     os.kill(child.pid, signal.SIGKILL)
     killed = done(client, endless)
     assert (killed["state"], "signal 9" in killed["error"]) == ("failed", True)
     assert done(client, waiting)["state"] == "done"
-    board = chess.Board()
-    board.push_uci("e2e4")
-    assert visits(small_graph, board) >= 400
+    assert visits(small_graph, after_line("e4")) >= 400
 
 
 def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_graph: Path) -> None:
-    after = chess.Board()
-    after.push_san("e4")
+    after = after_line("e4")
     before = visits(small_graph, after)
     number = client.post("search", searchmoves="e4", threads=1).json["number"]
     waiting = client.post("search", queue=True, visits=5).json["number"]
@@ -467,10 +460,7 @@ def root_visits(client: Client, board: chess.Board | None = None) -> int:
 
 def searched(client: Client, *moves: str) -> int:
     """Returns the visits of the position after some moves, 0 while another one is searched."""
-    board = chess.Board()
-    for move in moves:
-        board.push_san(move)
-    return root_visits(client, board)
+    return root_visits(client, after_line(" ".join(moves)))
 
 
 def stopped(client: Client) -> None:
@@ -485,10 +475,7 @@ def test_a_running_search_answers_from_its_memory(
     monkeypatch.setattr("graphsearch.web.task_queue.ANSWER_SECONDS", 60.0)  # else the file answers
     client.post("search", threads=1)
     until(lambda: root_visits(client) > FEWER_VISITS, "visits")
-    line = {"line": "e2e4 e7e5"}
-    board = chess.Board()
-    for move in line["line"].split():
-        board.push_uci(move)
+    line, board = {"line": "e2e4 e7e5"}, after_line("e4 e5")
     stored = show(small_graph, board)
 
     def newer() -> bool:
@@ -637,7 +624,8 @@ def test_the_token_becomes_a_strict_cookie_and_leaves_the_address(serve: Serve, 
     assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
     token = client.server.address.partition("token=")[2]
     assert token not in cookie
-    assert client.ask("GET", "/").status == 200
+    others = f'of="another"; program={{"json": [1]}}; {client.cookie}; bare'
+    assert [client.ask("GET", "/", Cookie=found).status for found in (None, others)] == [403, 200]
     assert client.ask("GET", f"/enter?token={token}&to=//evil.example/").headers["location"] == "/"
 
 
@@ -761,8 +749,7 @@ def test_the_end_of_a_server_tells_of_no_defect(
 ) -> None:
     monkeypatch.setattr("graphsearch.web.serving.LEAVE_SECONDS", 1)
     monkeypatch.setattr("graphsearch.web.answers.players", lambda *_, **__: time.sleep(4.0))
-    client = serve(small_graph)
-    client.enter()
+    client = entered(serve, small_graph)
 
     def ask() -> None:
         with suppress(OSError, HTTPException):

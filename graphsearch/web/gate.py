@@ -18,11 +18,12 @@ import secrets
 import socket
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -83,8 +84,9 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        refusal = await self._refusal(request)
-        await (refusal or self._app)(scope, receive, _with_headers(send))
+        with suppress(ClientDisconnect):  # before its body was complete: nobody waits for an answer
+            refusal = await self._refusal(request)
+            await (refusal or self._app)(scope, receive, _with_headers(send))
 
     async def _refusal(self, request: Request) -> Response | None:
         """Returns the response to a refused request or a login; None for any other."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 import os
 import re
@@ -760,6 +761,20 @@ def test_the_end_of_a_server_tells_of_no_defect(
     time.sleep(0.5)
     client.end()
     asking.join()
+    assert caplog.records == []
+
+
+def test_an_upload_that_breaks_off_leaves_no_file_and_tells_of_no_defect(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger("uvicorn.error").disabled = False  # as an earlier server of this process left it
+    folder, parts = client.server.served.place.folder, urlsplit(client.server.address)
+    head = f"POST /api/import/pgn HTTP/1.1\r\nHost: {client.host}\r\nOrigin: http://{client.host}\r\n"
+    with socket.create_connection((parts.hostname, parts.port)) as connection:
+        connection.sendall(f"{head}Cookie: {client.cookie}\r\nContent-Length: 9\r\n\r\n1. e4".encode())
+        until(lambda: len(list(folder.iterdir())) == 2, "the upload")
+    until(lambda: len(list(folder.iterdir())) == 1, "its end")
+    client.end()
     assert caplog.records == []
 
 

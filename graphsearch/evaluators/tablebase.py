@@ -100,17 +100,15 @@ class Syzygy:
         self._name = f"a Syzygy table in {', '.join(map(str, folders))}"
         self._tables = chess.syzygy.Tablebase()
         self._limit = ProbeLimit()
-        names: list[str] = []
         for folder in folders:
             if not folder.is_dir():
                 raise EvaluatorFileError(f"the folder {folder} of Syzygy tables does not exist")
             self._tables.add_directory(os.fspath(folder))
-            names += [file.stem for file in folder.glob(WDL_FILES)]
-        if not names:
+        if not self._tables.wdl:
             expected = f"expected {WDL_FILES} files and {DTZ_FILES} beside them"
             raise EvaluatorError(f"{os.fspath(path)!r} has no Syzygy tables; {expected}")
-        self.most_men = max(len(name) - 1 for name in names)
-        self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in folders)
+        self.most_men = max(len(name) - 1 for name in self._tables.wdl)
+        self.has_dtz = bool(self._tables.dtz)
 
     def result(self, board: chess.Board) -> int | None:
         """Returns 1, 0 or -1 for the side to move, as if the clock were 0; None if no table has it."""

@@ -527,6 +527,7 @@ def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy, folder:
 def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"the folder .*nowhere of Syzygy tables does not exist"):
         create(EvaluatorSpec(syzygy=str(tmp_path / "nowhere")))
+    (tmp_path / "KQvK.rtbw").symlink_to("on a disk that is not there")
     with pytest.raises(EvaluatorError, match=r"has no Syzygy tables; expected \*\.rtbw"):
         create(EvaluatorSpec(syzygy=str(tmp_path)))
     (tmp_path / "KQvK.rtbw").write_bytes(b"rubbish")

@@ -627,8 +627,7 @@ def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "bat
         [numpy_helper.from_array(value, name) for name, value in every.items()],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **more)
-    found: bytes = made.SerializeToString()
-    return found
+    return bytes(made.SerializeToString())
 
 
 def doubling(count: int, first: str) -> Nodes:
@@ -650,8 +649,7 @@ def changed(change: Callable[[Any], object]) -> bytes:
     """Returns a network of the right form after a change to its graph."""
     made = onnx.ModelProto.FromString(model([]))
     change(made.graph)
-    found: bytes = made.SerializeToString()
-    return found
+    return bytes(made.SerializeToString())
 
 
 def move_elsewhere(graph: Any) -> None:
@@ -697,6 +695,7 @@ def odd_models() -> Iterator[tuple[bytes, str]]:
     yield one("ConstantOfShape", "size", size=[10**9]), "operator ConstantOfShape"
     yield one("Range", "a b c", a=0, b=10**9, c=1), "operator Range"
     yield model([node("Evil", "flat", domain="com.microsoft")]), "operator com.microsoft.Evil"
+    yield model([]).replace(b"Identity", b"Identit\xff"), "operator b'Identit"  # no UTF-8
     yield model(doubling(40, "flat")), large
     yield model([node("Shape", "flat", "s"), *doubling(30, "s")]), "list of"
     yield one("Expand", "zero size", size=[10**9]), large

@@ -861,7 +861,7 @@ def _check_parts(model: onnx.ModelProto, size: int) -> None:
         raise ValueError(f"it has {count:,} nodes, the limit is {NODES:,}")
     for node in graph.node:
         if node.domain not in ("", "ai.onnx") or node.op_type not in OPERATORS:
-            raise ValueError(f"the operator {'.'.join(filter(None, (node.domain, node.op_type)))}")
+            raise ValueError(f"the operator {node.domain}{'.' * bool(node.domain)}{node.op_type}")
         for attribute in node.attribute:
             if attribute.HasField("g") or attribute.graphs or attribute.HasField("sparse_tensor"):
                 raise ValueError(f"the {node.op_type} {node.name} has a graph inside")
@@ -928,7 +928,7 @@ def _has_wdl(graph: onnx.GraphProto, shapes: Shapes) -> bool:
     """Checks input and outputs; returns whether the value is WDL."""
     constants = {one.name for one in graph.initializer}
     inputs = [one.name for one in graph.input if one.name not in constants]
-    outputs = {one.name for one in graph.output}
+    outputs = {str(one.name) for one in graph.output}  # bytes if it is no UTF-8
     value, width = (WDL_NAME, 3) if WDL_NAME in outputs else (VALUE_NAME, 1)
     floats = needed("onnx").TensorProto.FLOAT
     ends = [(PLANES_NAME, (1, PLANES, 8, 8)), (POLICY_NAME, (1, POLICY_SIZE)), (value, (1, width))]

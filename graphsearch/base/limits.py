@@ -102,9 +102,7 @@ PASSWORD = Limit("PASSWORD", 1 << 12, BYTES, "a file with a password")
 # ------------------------------------------------------------------ text and numbers
 UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program")
 WHOLE = Limit("WHOLE", 10**18, "", "any whole number that is given", fixed=True)
-SECONDS = Limit(
-    "SECONDS", 10**9, "seconds", "any time, and any number with a point, that is given", fixed=True
-)
+SECONDS = Limit("SECONDS", 10**9, "seconds", "any time or number with a point that is given", fixed=True)
 SIZE = Limit("SIZE", 1 << 50, BYTES, "any size that is given", fixed=True)
 DIGITS = Limit("DIGITS", 40, "digits", "any number that is given", fixed=True)
 

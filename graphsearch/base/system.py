@@ -153,8 +153,7 @@ def user_folder(kind: str) -> Path:
     """
     import platformdirs
 
-    found: Path = getattr(platformdirs, f"user_{kind}_path")("graphsearch", appauthor=False)
-    return found
+    return Path(getattr(platformdirs, f"user_{kind}_path")("graphsearch", appauthor=False))
 
 
 def user_number() -> int:
@@ -382,6 +381,8 @@ def end_tree(process: int) -> None:
         for one in [*found.children(recursive=True), found]:
             with contextlib.suppress(psutil.Error):
                 one.kill()
+    with contextlib.suppress(AttributeError, OSError):  # Windows has no groups
+        os.killpg(process, signal.SIGKILL)  # its `own_group`: those whose parent has ended
 
 
 def wait_for_process(process: int) -> None:

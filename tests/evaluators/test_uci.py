@@ -340,6 +340,7 @@ CRASH = f"{GO}print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
 CASES = {
     "did not answer `go nodes 1000` within 0.6 seconds": HANG,
     "ended with code 3 (ouch)": CRASH,
+    "ended with code 0": f"{GO}if os.fork():\n        os._exit(0)\n    time.sleep(99)\n",
     "answered wrongly: invalid uci: 'e1e9'": f"{GO}say('info depth 1 score cp 1\\nbestmove e1e9')\n",
     "answered no move": f"{GO}say('info depth 1 score cp 1\\nbestmove 0000')\n",
     "gave no score": "def info(board, k):\n    return []\n",

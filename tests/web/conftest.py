@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'
 from graphsearch.web.serving import Server
 from graphsearch.web.task_queue import ServedFile
 from tests.conftest import ROOT
-from tests.web.page import PATIENCE_S, Client, Page, Serve
+from tests.web.page import PATIENCE_S, Client, Page, Serve, entered
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +34,11 @@ def quick_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def serving(
-    path: Path, *, host: str = "127.0.0.1", password: str | None = None, **served: Any
+    path: Path, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None, **served: Any
 ) -> Iterator[Client]:
     """Serves a graph file to one who has no cookie yet."""
     stop = threading.Event()
-    server = Server(ServedFile(path, **served), host=host, password=password)
+    server = Server(ServedFile(path, **served), host=host, port=port, password=password)
     thread = threading.Thread(target=server.run, args=(stop,))
     thread.start()
 
@@ -63,9 +63,7 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture
 def client(serve: Serve, small_graph: Path) -> Client:
     """One who has come in to a small graph."""
-    found = serve(small_graph)
-    found.enter()
-    return found
+    return entered(serve, small_graph)
 
 
 @pytest.fixture(scope="session")

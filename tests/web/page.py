@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -84,6 +85,12 @@ class Client:
 
 
 Serve = Callable[..., Client]
+
+
+def entered(serve: Serve, path: Path, **options: Any) -> Client:
+    client = serve(path, **options)
+    client.enter()
+    return client
 
 
 def queue(client: Client) -> dict[str, Any]:

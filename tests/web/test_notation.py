@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 
 from graphsearch.book.study import studies
 from graphsearch.exchange.importing import GivenFile
-from tests.web.page import LINE, Client, Page, Serve, done, until
+from tests.web.page import LINE, Client, Page, Serve, done, entered, until
 
 EVIL = "<img src=x onerror=alert(1)><script>document.title='owned'</script>"
 GAME = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 e5 (1... c5 2. Nf3 {open}) (1... e6) 2. Nf3 Nc6 *\n'
@@ -333,9 +333,7 @@ def test_changes_that_were_saved_do_not_count_as_tries_of_one_that_was_refused(p
 
 def test_a_page_that_only_reads_says_so(driver: Any, serve: Serve, small_graph: Path) -> None:
     imported(small_graph, GAME)
-    client = serve(small_graph, read_only=True)
-    page = Page(driver, client)
-    client.enter()
+    page = Page(driver, entered(serve, small_graph, read_only=True))
     opened(page, 1, 2)
     assert "read-only" in page.text("#notation-state")
     assert page.count("#start[hidden], #edit[hidden], #keep[hidden]") == 3

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from graphsearch.store.info import StoreInfo, info
 from graphsearch.store.store import Store
 from tests.query.handmade import LINES, graph_file
 from tests.support.positions import after_line
-from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, queue, until
+from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, entered, queue, until
 
 VISITS = '[data-counter="visits"]'
 TABLE = ".moves .figure"
@@ -303,8 +304,7 @@ def collection(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_a_game_comes_with_variations_and_the_ply_of_the_position(serve: Serve, collection: Path) -> None:
-    client = serve(collection)
-    client.enter()
+    client = entered(serve, collection)
     whole = client.get("game", source=1, number=1, line="e4 e5 Nf3").json
     assert whole["ply"] == 3
     assert any(EVIL in move["comment"] for move in whole["moves"])
@@ -347,8 +347,7 @@ def moves(path: Path) -> int:
 
 
 def test_a_line_is_added_and_removed_and_wrong_ones_are_refused(serve: Serve, graph: Path) -> None:
-    client = serve(graph)
-    client.enter()
+    client = entered(serve, graph)
     assert client.post("repertoire-add", side="white", line="e2e4 e7e5 g1f3").json["added"] == 3
     assert client.get("position").json["repertoire"] == {"white": ["e2e4"]}
     assert client.post("repertoire-remove", side="white", line="e4 e5").json["removed"] == 2
@@ -374,9 +373,7 @@ def test_a_row_of_moves_adds_its_line_and_removes_it(driver: Any, serve: Serve, 
         assert moves(graph) == count
 
 
-def test_a_line_of_another_tab_is_shown_and_a_move_goes_when_asked(
-    driver: Any, serve: Serve, graph: Path
-) -> None:
+def test_another_tabs_line_is_shown_and_a_move_goes_if_asked(driver: Any, serve: Serve, graph: Path) -> None:
     page = Page(driver, serve(graph))
     page.open()
     page.view("repertoire")
@@ -576,15 +573,17 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
         assert too_wide == []
 
 
-def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_large_enough(
-    reading_page: Page,
-) -> None:
+def test_on_a_phone_no_view_is_too_wide_and_what_is_pressed_is_large_enough(reading_page: Page) -> None:
     page = reading_page
     page.open("/p/?line=e4,e5", moves=2)
-    with sized(page, 416, 800):
-        for view in ("moves", "values", "search", "graph"):
+    for width, view in product((320, 416), ("moves", "values", "search", "graph")):
+        with sized(page, width, 800):
             page.view(view)
-            assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0, view
+            wide = page.run(
+                "return [...document.querySelectorAll('html, .views button')]"
+                ".filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.id)"
+            )
+            assert wide == [], (width, view)
             small = page.run(
                 "return [...document.querySelectorAll('button, a, input, select, summary')]"
                 ".filter((e) => e.checkVisibility() && !e.closest('.hidden') && !e.matches('.hidden'))"
@@ -981,10 +980,9 @@ def test_a_damaged_file_leaves_the_board_and_a_line_that_stays(page: Page, small
 
 
 def test_counters_end_with_their_server(driver: Any, serve: Serve, small_graph: Path) -> None:
-    client = serve(small_graph)
+    client = entered(serve, small_graph)
     page = Page(driver, client)
     page.open()
-    client.enter()
     client.post("search", threads=1)
     page.has("[data-counter=visits]")
     client.end()

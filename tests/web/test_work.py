@@ -48,7 +48,7 @@ from graphsearch.web.task_queue import READ_ONLY, TAKEN, ServedFile, offered
 from graphsearch.web.tasks import Order, Place, SearchTask, Wanted, read_request, spent_before
 from tests.conftest import Cli, sql, start
 from tests.support.positions import after_line
-from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, done, queue, until
+from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, done, entered, queue, until
 
 EVIL = """[Event "<img src=x onerror=alert(1)>"]
 [White "<script>alert(1)</script>"]
@@ -115,9 +115,9 @@ def test_a_fen_of_one_to_three_fields_is_completed_and_a_game_opened_up_to_its_f
 
 
 # ------------------------------------------------------------------ work
-def stage(client: Client) -> Any:
-    """Returns the stage of the task that is running."""
-    return next((job["facts"].get("stage") for job in queue(client)["running"]), None)
+def running(client: Client) -> dict[str, Any]:
+    jobs = queue(client)["running"]
+    return jobs[0] if jobs else {"title": "", "facts": {}}
 
 
 def test_while_another_program_writes_the_file_a_queued_search_waits_and_others_name_it(
@@ -133,10 +133,10 @@ def test_while_another_program_writes_the_file_a_queued_search_waits_and_others_
         assert (job["state"], str(os.getpid()) in job["error"]) == ("failed", True)
         stopped = client.post("search", queue=True, visits=10, threads=1).json["number"]
         done_later = client.post("search", queue=True, visits=10, threads=1).json["number"]
-        until(lambda: stage(client) == "waiting", "the lock to be met")
+        until(lambda: running(client)["facts"].get("stage") == "waiting", "the lock to be met")
         client.post("queue", action="stop", number=stopped)
         assert done(client, stopped)["state"] == "stopped"
-        until(lambda: stage(client) == "waiting", "the next one")
+        until(lambda: running(client)["facts"].get("stage") == "waiting", "the next one")
     finally:
         lock.release()
     assert (done(client, done_later)["state"], visits(small_graph, chess.Board())) == ("done", 310)
@@ -155,7 +155,7 @@ def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
     os.kill(waiting_pid(client), signal.SIGKILL)  # which has the other cache
     until(lambda: not client.server.served.queue.reserve, "its end")
     number = client.post("search", threads=1).json["number"]
-    until(lambda: stage(client) == "compiling", "the compiler")
+    until(lambda: running(client)["facts"].get("stage") == "compiling", "the compiler")
     client.post("queue", action="stop", number=number)
     job = done(client, number)
     assert (job["state"], job["stopping"], job["facts"]["stage"]) == ("stopped", False, "compiling")
@@ -250,12 +250,6 @@ def states(client: Client) -> dict[str, list[tuple[str, str]]]:
 
 def rows(path: Path) -> list[tuple[int, str, str]]:
     return sql(path, "SELECT id, kind, state FROM task ORDER BY id")
-
-
-def entered(serve: Serve, path: Path, **options: Any) -> Client:
-    client = serve(path, **options)
-    client.enter()
-    return client
 
 
 def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_graph: Path) -> None:
@@ -445,11 +439,6 @@ def test_a_file_that_is_none_and_a_password_that_is_none_are_refused(
 
 # ------------------------------------------------------------------ the search that follows the board
 FEWER_VISITS = 700
-
-
-def running(client: Client) -> dict[str, Any]:
-    jobs = client.server.served.queue.as_dict()["running"]
-    return jobs[0] if jobs else {"title": "", "facts": {}}
 
 
 def root_visits(client: Client, board: chess.Board | None = None) -> int:
@@ -786,8 +775,7 @@ CLOSED = (
 
 
 def test_read_only_pages_read_and_export_and_nothing_else(serve: Serve, small_graph: Path) -> None:
-    client, before = serve(small_graph, read_only=True), small_graph.read_bytes()
-    client.enter()
+    client, before = entered(serve, small_graph, read_only=True), small_graph.read_bytes()
     for path in CLOSED:
         answer = client.post(path)
         assert (answer.status, "read-only" in answer.error) == (400, True), path

@@ -13,6 +13,7 @@ from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
@@ -23,6 +24,7 @@ from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.store.info import StoreInfo, info
 from graphsearch.store.store import Store
+from graphsearch.web import gate
 from tests.query.handmade import LINES, graph_file
 from tests.support.positions import after_line
 from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, entered, queue, until
@@ -979,7 +981,10 @@ def test_a_damaged_file_leaves_the_board_and_a_line_that_stays(page: Page, small
     page.errors()
 
 
-def test_counters_end_with_their_server(driver: Any, serve: Serve, small_graph: Path) -> None:
+def test_counters_end_with_their_server_and_its_silence_with_the_next_one(
+    driver: Any, serve: Serve, small_graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.web.serving.Keys", lambda password: gate.Keys(password, session="kept"))
     client = entered(serve, small_graph)
     page = Page(driver, client)
     page.open()
@@ -994,3 +999,5 @@ def test_counters_end_with_their_server(driver: Any, serve: Serve, small_graph: 
     page.says("#problem", "does not answer")
     assert page.line() == ""
     assert page.count(MEN) == 32
+    serve(small_graph, port=urlsplit(client.server.address).port)
+    page.has("#connection:empty, #problem:empty", 2)

@@ -522,6 +522,7 @@ let connected = true;
 follow({ file: showOutside, queue: showQueue }, (now) => {
   $("connection").textContent = now ? "" : "not connected; a new graphsearch serve prints another address";
   if (now && !connected) {
+    state.problem = ""; // that the server did not answer
     if (state.look) refresh(); else followAddress();
     loadFile();
   }

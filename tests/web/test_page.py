@@ -711,6 +711,10 @@ def test_the_keyboard_alone_plays_searches_walks_a_line_comments_and_reviews(pag
     page.has(".view-review .curve")
     page.run("document.activeElement.blur()")
     page.keys("m")  # the next mistake, or that there is none
+    page.run("document.querySelector('#exchange').open = true")
+    page.run("document.querySelector('#open-file').focus({ focusVisible: true })")
+    frame = "getComputedStyle(document.querySelector('#open-file').parentNode).outlineStyle"
+    assert page.run(f"return {frame}") == "solid"
 
 
 def test_a_promotion_is_chosen_by_keys_or_left(reading_page: Page) -> None:

@@ -94,7 +94,7 @@ def read_positions(importing: Importing, given: Input) -> None:
             if len(rows) >= LINES_AT_ONCE:
                 save()
             importing.show_progress()
-            if importing.stopped:
+            if importing.stop.is_set():
                 return
         finished = True
     finally:

@@ -298,7 +298,7 @@ class Importing:
 
     Attributes:
       source: its row in the file. before: items that an earlier import processed.
-      players: whether to store the players of games.
+      players: whether to store the players of games. stop: once it is set, the importer saves and returns.
     """
 
     store: Store
@@ -319,11 +319,6 @@ class Importing:
         return self.source.finished is not None and (
             not self.players or self.source.players == self.source.done
         )
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a stop was requested; the importer then saves and returns."""
-        return self.stop.is_set()
 
     def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
         """Writes rows and progress in a transaction; `players`: games passed for these; None: as before."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -253,15 +254,17 @@ def _table_rows(
     texts = key_texts(words)
     moved = np.flatnonzero(step < sizes[games] - 1)
     places, of_moves, counts = _count_moves(of[moved], codes[moved], games[moved], results[games[moved]])
-    uci, (sans, _) = uci_names(), names_of(words, places, of_moves)
+    uci, parts = uci_names(), [slice(i, i + TEXTS_AT_ONCE) for i in range(0, len(keys), TEXTS_AT_ONCE)]
+    sans = (names_of(words, places[some], of_moves[some])[0].astype(str).tolist() for some in parts)
+    fen = (fens(words[some], plies[some].tolist()) for some in parts)
     moves = zip(
         [texts[place] for place in places.tolist()],
         [uci[code] for code in of_moves.tolist()],
-        sans.astype(str).tolist(),
+        chain.from_iterable(sans),
         *counts.T.tolist(),
         strict=True,
     )
-    return zip(texts, fens(words, plies.tolist()), plies.tolist(), strict=True), moves
+    return zip(texts, chain.from_iterable(fen), plies.tolist(), strict=True), moves
 
 
 def _count_moves(
@@ -279,7 +282,8 @@ def _count_moves(
 
 # ------------------------------------------------------------------ imports
 GAMES_AT_ONCE = 5000  # of a transaction
-POSITIONS_AT_ONCE = 400_000  # likewise: some 50 MB
+POSITIONS_AT_ONCE = 400_000  # likewise: some 250 MB
+TEXTS_AT_ONCE = 20_000  # FENs or moves in SAN: some 20 MB while they are made
 GAMES_IN_BLOCK = 500  # played side by side
 BYTES_IN_BLOCK = 1 << 22  # of their texts, but for the last game
 MOST_WORDS = 5  # named of those that are skipped
@@ -325,7 +329,7 @@ class _PgnImport:
                     continue
                 self._add_waiting()
                 held = 0
-                if self._importing.stopped:
+                if self._importing.stop.is_set():
                     return
             self._add_waiting()
             if self._words and not self._passed:

@@ -105,22 +105,21 @@ class _PolyglotImport:
 
     def read(self) -> None:
         """Imports the entries that are not imported yet, then names the positions and moves it can find."""
-        keys = [np.zeros(0, np.uint64)]
-        zero = 0
+        keys, zero = [np.zeros(0, np.uint64)], 0
         for entries in self._pieces():
             keys.append(entries["key"].astype(np.uint64))
             zero += int((entries["weight"] == 0).sum())
             self._importing.show_progress()
-            if self._importing.stopped:
+            if self._importing.stop.is_set():
                 return
         given = np.concatenate(keys)
         finder = Finder(self._importing.store, np.unique(given))
         for known in finder:
             self._name(known, finder)
             self._importing.show_progress("Naming the positions of", finder.found)
-            if self._importing.stopped or len(self._names) >= NAMES_AT_ONCE:
+            if self._importing.stop.is_set() or len(self._names) >= NAMES_AT_ONCE:
                 self._importing.save(self._write_names())
-            if self._importing.stopped:
+            if self._importing.stop.is_set():
                 return
         self._add_notes(finder, given, zero)
         self._importing.save(self._write_names(), finished=True)

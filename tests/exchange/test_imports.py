@@ -6,6 +6,7 @@ import bz2
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import random
@@ -368,13 +369,10 @@ def test_the_same_content_counts_once_however_packed_unless_asked_for_again(path
 
 
 def test_counts_and_their_place_reach_the_file_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = tables.update_source
-    calls = 0
+    real, calls = tables.update_source, itertools.count(1)
 
     def failing(*args: Any, **options: Any) -> tables.GameSource:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
+        if next(calls) == 3:
             raise StoreError("no room")
         return real(*args, **options)
 
@@ -573,6 +571,7 @@ def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytes
         data = "".join(parts).encode(rng.choice(("utf-8", "cp1252")), "replace").replace(b"\0", b"")
         (tmp_path / str(seed)).mkdir()
         monkeypatch.setattr(pgn_import, "GAMES_IN_BLOCK", rng.choice((3, 500)))
+        monkeypatch.setattr(pgn_import, "TEXTS_AT_ONCE", rng.choice((2, 20_000)))
         check_same(data, tmp_path / str(seed), monkeypatch)
 
 

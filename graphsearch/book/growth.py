@@ -357,18 +357,8 @@ class Growth:
         board.push(move)
         child = self.add(board, position.ply + 1)
         board.pop()
-        taken = BookMove(
-            move=found.move,
-            san=san,
-            child=child.key,
-            rule=verdict.rule,
-            p=found.p,
-            n=found.n,
-            q=found.q,
-            loss=verdict.loss,
-            games=found.games,
-            since=self._since,
-        )
+        numbers = picked(found, "move p n q games") | picked(verdict, "rule loss")
+        taken = BookMove(san=san, child=child.key, since=self._since, **numbers)
         self._tree.link(position, taken)
         # a known child's value differs from the edge's
         self._tree.unsettled.add(position.key)

@@ -18,7 +18,7 @@ from ..store.file import sql_errors
 from ..store.provenance import now
 from ..store.store import Store
 from ..store.tables import games
-from ..store.tables.books import REPERTOIRES, book_named
+from ..store.tables.books import DECIDED, REPERTOIRES, book_named
 from ..store.tables.rows import TABLES, insert, rows, table_of
 from .tree import BookLine, BookMove, BookTree, Position
 
@@ -35,13 +35,12 @@ MOVE_COLUMNS = [name for name in TABLES["book_move"].columns if name not in ("bo
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The row ids of a build in these tables; the configuration of the last build and its time, or empty."""
+    """The row ids of a build in these tables; the configuration of the last build, or empty."""
 
     book: int
     run: int
     book_run: int
     before: str
-    built: str
 
 
 def start(store: Store, config: BookConfig) -> Started:
@@ -54,33 +53,40 @@ def start(store: Store, config: BookConfig) -> Started:
     time = now()
     with store.transaction():
         connection = store.connection
-        columns = ("id", "config", "updated")
-        row = next(rows(connection, "book", columns, "WHERE name = ?", (config.name,)), None)
-        book, before, built = row or (None, "", "")
+        row = next(rows(connection, "book", ("id", "config"), "WHERE name = ?", (config.name,)), None)
+        book, before = row or (None, "")
         if book is None:
             texts = {"name": config.name, "side": config.side, "config": config.text}
             book = table_of(connection, "book").insert(texts | {"created": time, "updated": time}).last_pk
         run = store.begin_run("", {}, {"book": config.name}, kind=KIND)
         of_run = {"book": book, "run": run, "started": time, "config": config.text}
         book_run = table_of(connection, "book_run").insert(of_run).last_pk
-    return Started(int(book or 0), run, int(book_run or 0), before, built)
+    return Started(int(book or 0), run, int(book_run or 0), before)
 
 
 def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> bool:
-    """Returns whether a new configuration, evaluator or newer games may have outdated decisions of a book."""
+    """Returns whether a new configuration, evaluator or file, or games may outdate a book's decisions."""
+    basis = store.read_fact(DECIDED.format(started.book))
+    return started.before != "" and (started.before, basis) != (config.text, _basis(store, config))
+
+
+def _basis(store: Store, config: BookConfig) -> str:
+    """Returns the numbers of reevaluations and, if a window counts them, of imported games in a file.
+
+    Times do not serve: clocks may be wrong, and merged games are older than the merge.
+    """
     from ..graph.sweeps.reevaluate import KIND as REEVALUATION
 
-    ends = [run.finished for run in store.runs() if run.kind == REEVALUATION]
-    if any(window.reply_games is not None for window in config.windows):
-        ends += [row.finished for row in games.sources(store)]
-    newer = any(end is None or end >= started.built for end in ends)
-    return started.before not in ("", config.text) or newer
+    counts_games = any(window.reply_games is not None for window in config.windows)
+    games_taken = sum(row.taken for row in games.sources(store)) if counts_games else 0
+    return f"{sum(run.kind == REEVALUATION for run in store.runs())} {games_taken}"
 
 
 def write_config(store: Store, book: int, config: BookConfig) -> None:
     """Writes the configuration that has decided all positions of a book."""
     row = {"side": config.side, "config": config.text, "updated": now()}
     table_of(store.connection, "book").update(book, row)
+    store.write_fact(DECIDED.format(book), _basis(store, config))
 
 
 def write_roots(connection: sqlite3.Connection, book: int, roots: Sequence[Root]) -> None:

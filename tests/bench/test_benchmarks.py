@@ -25,7 +25,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.engines import fake_engine, stockfish
-from tests.support.positions import random_games
+from tests.support.positions import after_line, random_games
 from tools import judge_positions, play_games
 from tools.benchmarks import harness, memory
 from tools.benchmarks.__main__ import main, tables
@@ -322,9 +322,7 @@ def test_openings_come_from_a_pgn_or_from_the_tool(tmp_path: Path) -> None:
     path.write_text("1. e4 e5 2. Nf3 Nc6 *\n\n1. d4 d5 *\n")
     assert play_games.openings_of(path, 3) == ["e4 e5 Nf3", "d4 d5"]
     for line in play_games.openings_of(None, 8):
-        board = chess.Board()
-        for san in line.split():
-            board.push_san(san)
+        after_line(line)
 
 
 SHUFFLE = ["Nf3", "Nf6", "Ng1", "Ng8"]

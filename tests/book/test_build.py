@@ -28,18 +28,20 @@ from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_stat
 from graphsearch.book.tree import LEAF, OPEN, BookMove, BookTree, Position
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.exchange.exports import export
+from graphsearch.exchange.importing import GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.selection import Selection
+from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import key_text, legal_moves
 from graphsearch.position.values import CP_FACTOR, CP_SLOPE
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games
 from graphsearch.store.tables.books import book_named
 from graphsearch.store.verify import verify
 
 from ..conftest import Cli, present, sql
 from ..query.handmade import BOOK_CONFIG, book_file
 from ..support.forks import Fork, Say
-from ..support.positions import after_line
+from ..support.positions import after_line, played
 from ..support.reference import HashEvaluator
 
 SMALL = Leaf(evaluations=20, params={"MinibatchSize": "1"})  # as many evaluations as the limit says
@@ -293,9 +295,7 @@ def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(
         assert key_text(board) == position.key
         for move in position.moves.values():
             assert board.san(chess.Move.from_uci(move.move)) == move.san
-            after = board.copy()
-            after.push_uci(move.move)
-            assert key_text(after) == move.child
+            assert key_text(played(position.fen, [move.move])) == move.child
             assert tree.positions[move.child].ply <= position.ply + 1
     searched = [p for p in tree.positions.values() if p.state == "open"]
     assert len(searched) > 10
@@ -432,19 +432,27 @@ def test_forced_and_excluded_moves_count_in_the_next_build_that_is_not_stopped(t
     assert any(move.rule == "best" for move in moves.values())
 
 
-def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.graph", "games.graph"])
+def test_games_that_are_imported_later_or_merged_count_whatever_their_time(tmp_path: Path, name: str) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
     found = config(side="black", windows=(Window(reply_games=5),), max_ply=2)
     built(path, found)
     assert "a2a4" not in tree_of_file(path, found).positions[key_text(board)].moves
-    with Store.open(path) as store, store.transaction():
-        source = games.begin_source(store, "pgn", "x.pgn", "00", {})
-        games.add_games(
-            store, [(key_text(board), board.fen(), 0)], [(key_text(board), "a2a4", "a4", 3, 1, 1, 0, 0)]
-        )
-        games.update_source(store, source, taken=5, skipped=0, finished=True)
+    (tmp_path / "x.pgn").write_text("1. a4 *\n\n" * 5)
+    import_files("pgn", tmp_path / name, [GivenFile(str(tmp_path / "x.pgn"))])
+    sql(tmp_path / name, "UPDATE source SET finished = '1970-01-01T00:00:00+00:00'")
+    merge([tmp_path / name], into=path)
     built(path, found)
     assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
+
+
+def test_a_merged_book_is_decided_again_by_the_later_configuration(tmp_path: Path) -> None:
+    path, found = tmp_path / "a.graph", config(text="two", windows=(Window(own_cp=99, reply_p=0.01),))
+    built(path, config(windows=(Window(),)))
+    built(tmp_path / "b.graph", found, 40)
+    merge([tmp_path / "b.graph"], into=path)
+    built(path, found, 40)
+    assert admitted_but_missing(path, found) == []
 
 
 def test_a_reevaluation_renews_a_book_and_the_next_build_decides_by_it(tmp_path: Path, cli: Cli) -> None:

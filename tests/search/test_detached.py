@@ -32,22 +32,17 @@ from graphsearch.workers.process import python_command
 from tests.conftest import ROOT
 from tests.store.records import held
 from tests.support.pools import Oracle, in_the_middle, is_alive, run_script
+from tests.support.positions import after_line
 from tests.support.reference import HashEvaluator
 
 UNIFORM = EvaluatorSpec(evaluator="uniform")
-FIRST = ("e2e4", "d2d4", "g1f3", "c2c4")
+FIRST = ("e4", "d4", "Nf3", "c4")
 pytestmark = pytest.mark.usefixtures("importable")
-
-
-def after(move: str) -> chess.Board:
-    board = chess.Board()
-    board.push_uci(move)
-    return board
 
 
 def visits_after(source: Graph | Store, move: str) -> int:
     """Returns the visits of the position after a move; 0 if it has no record."""
-    record = source.read(after(move))
+    record = source.read(after_line(move))
     return record.visits if record else 0
 
 
@@ -64,7 +59,7 @@ def search_all(graph: Graph, searches: Any, visits: int, moves: tuple[str, ...] 
         while waiting and searches.room:
             move = waiting.pop(0)
             job = SearchJob(
-                board=after(move), limits=Limits(visits=visits), run=run, lines=0, mates=MateFinder
+                board=after_line(move), limits=Limits(visits=visits), run=run, lines=0, mates=MateFinder
             )
             searches.start(move, job)
         for _, result in searches.finished(5.0):
@@ -117,12 +112,12 @@ def test_a_worker_gets_the_most_visited_records_within_the_limit(
 
 def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:
     with detached.open_searches(tmp_path / "a.graph", UNIFORM, Control(), workers=1) as (graph, searches):
-        searches.start("e2e4", SearchJob(board=after("e2e4"), run=begin_run(graph), lines=0))
+        searches.start("e4", SearchJob(board=after_line("e4"), run=begin_run(graph), lines=0))
         assert searches.room == 0
         assert list(searches.finished(0.5)) == []
         ((_, result),) = searches.stop(60.0)
         assert result.stop_reason == "stop"
-        assert visits_after(graph, "e2e4") == result.visits
+        assert visits_after(graph, "e4") == result.visits
 
 
 # ---------------------------------------------------------- workers and owners that end
@@ -140,7 +135,7 @@ def test_a_worker_that_ends_or_hangs_is_replaced_and_its_position_searched(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, is_killed: bool
 ) -> None:
     once = tmp_path / "once"
-    oracle = Oracle(log, bad=after("g1f3").epd(), how="hang", once=once)
+    oracle = Oracle(log, bad=after_line("Nf3").epd(), how="hang", once=once)
     graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, workers)
     if is_killed:
         there = lambda: once.exists() and bool(once.read_text())  # noqa: E731

@@ -16,12 +16,13 @@ from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
 from graphsearch.graph.graph import Graph
-from graphsearch.position.board import FREE_CLOCK, after, board_of, fen_of, key_of, legal_moves, terminal_kind
+from graphsearch.position.board import FREE_CLOCK, after, fen_of, key_of, legal_moves, terminal_kind
 from graphsearch.store import record_kernel
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.record import NodeRecord, RecordBatch
 from tests.store.records import faults_of
 
+from .positions import after_line
 from .reference import HashEvaluator
 
 ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
@@ -51,10 +52,7 @@ def _content(fen: str, lines: tuple[str, ...], visits: int) -> bytes:
 def _search(path: Path, fen: str, lines: tuple[str, ...], visits: int) -> None:
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         for line in lines or ("",):
-            board = board_of(fen)
-            for san in line.split():
-                board.push_san(san)
-            analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
+            analyze(graph, after_line(line, fen), Limits(visits=visits), SearchParams(minibatch_size=8))
 
 
 def in_memory(fen: str, visits: int, evaluator: str | Evaluator | None = None) -> Graph:

@@ -10,7 +10,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.position.board import POSITION_WORDS, chess960_start, legal_moves, pack
+from graphsearch.position.board import POSITION_WORDS, board_of, chess960_start, legal_moves, pack
 from graphsearch.position.board import after as position_after
 from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, list_all, make_steps
 from graphsearch.position.tables import load_tables
@@ -81,7 +81,7 @@ def random_games(seed: int, count: int, plies: int) -> list[chess.Board]:
 
 def after_line(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
     """Returns the position after moves as people write them, with the game."""
-    board = chess.Board(fen)
+    board = board_of(fen)
     for san in line.split():
         board.push_san(san)
     return board

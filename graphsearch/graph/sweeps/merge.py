@@ -31,6 +31,7 @@ from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, differenc
 from ...store.rewrite import MERGING, Advance, OnProgress, Progress, merge_all, shrink, tidy
 from ...store.salvage import salvage
 from ...store.store import Store
+from ...store.tables.books import DECIDED, books
 from ...store.union import Input, RecordCounts, open_input, unite_numbered, unite_records, unite_tables
 from ...store.verify import Problems, verify
 from .refresh import lacks_memory, settle, write_root_tables
@@ -219,6 +220,8 @@ class _Merge:
             self.on_progress(Progress(TABLES, 0, 1, f" {Path(one.name).name}"))
             with store.transaction():
                 its.rows = unite_tables(store, one, report.add)
+                for book in books(store) if its.rows or report.written or not was_settled else ():
+                    store.write_fact(DECIDED.format(book.id), None)
         if report.written or not was_settled:
             report.unsettled = lacks_memory(store.node_count, self.ram_bytes, "refreshing")
             if not report.unsettled:

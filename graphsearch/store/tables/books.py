@@ -28,6 +28,7 @@ class BookRow:
 
 
 REPERTOIRES = {"white": "white repertoire", "black": "black repertoire"}  # names of their books, by side
+DECIDED = "decided {}"  # row of `store_info`, with the id of a book: on what its last decisions are based
 
 
 def books(store: Store, *, repertoires: bool = False) -> list[BookRow]:

@@ -253,10 +253,11 @@ class EvaluatorOptions:
 
 def remember(identity: EvaluatorIdentity | None, spec: EvaluatorSpec) -> None:
     """Keeps the names of an evaluator; tablebases are no part of its identity, so each search names them."""
-    from graphsearch.evaluators.factory import WORKERS, absolute_name
+    from graphsearch.evaluators.factory import WORKERS, absolute_name, with_threads
 
-    own = ("threads", "policy.threads", "value.threads")  # not an engine's `Threads`
-    texts = [f"{name}={text}" for name, text in spec.options if name not in own and name.lower() != WORKERS]
+    own = {name for name, _ in with_threads(replace(spec, options=()), 1).options}  # not an engine's
+    own |= {WORKERS, *(["threads"] if own else [])}
+    texts = [f"{name}={text}" for name, text in spec.options if name.lower() not in own]
     names = {name: getattr(spec, name) for name in ("evaluator", "policy", "value")}
     found: dict[str, Any] = {name: absolute_name(text) for name, text in names.items() if text}
     found |= {"evaluator_option": texts} if texts else {}

@@ -20,9 +20,10 @@ from unittest.mock import MagicMock
 
 import chess
 import pytest
+from graphsearch.cli.options import remember, remembered_evaluator
 
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.evaluators.factory import NAMES
+from graphsearch.evaluators.factory import NAMES, EvaluatorSpec
 from tools import command_reference
 
 from ..conftest import ROOT, Cli
@@ -180,9 +181,7 @@ def test_a_query_and_its_file_come_in_either_order(cli: Cli, small_graph: Path) 
         assert cli(*words[:-1], small_graph, words[-1], "--json").ends(0).out == first.out
 
 
-def test_a_file_is_searched_with_its_own_evaluator(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_keeps_its_own_evaluator(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "state"))
     warm = ("--evaluator", "builtin", "--evaluator-option", "PolicyTemperature=2")
     for name, options in {"uniform": ("--evaluator", "uniform"), "warm": warm}.items():
@@ -200,6 +199,9 @@ def test_a_file_is_searched_with_its_own_evaluator(
     assert first.options == (("PolicyTemperature", "2"),)
     (tmp_path / "state" / "evaluators.json").unlink()
     cli("analyze", "warm.graph", "--visits", 20).ends(1, "values of another evaluator")
+    given = (("Threads", "3"), ("policy.threads", "2"), ("Workers", "2"))  # of the builtin V, of the engine
+    remember(MagicMock(as_json=lambda: "x"), EvaluatorSpec(policy="uci:toga", options=given))
+    assert remembered_evaluator("x")["evaluator_option"] == ["policy.threads=2"]
 
 
 @pytest.mark.parametrize(
@@ -210,9 +212,7 @@ def test_a_file_is_searched_with_its_own_evaluator(
         (f"{chess.STARTING_FEN}\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1\n", ["rnbqkbnr/pppppppp", "4k3/8/8/8/8"]),
     ],
 )
-def test_a_search_reads_standard_input(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, fens: list[str]
-) -> None:
+def test_a_search_reads_stdin(cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, fens: list[str]) -> None:
     pipe = io.BufferedReader(io.BytesIO(text.encode()))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(pipe))
     found = cli("analyze", "-", "--visits", 20, "--json").ends(0).out.splitlines()

@@ -46,7 +46,7 @@ class EvaluatorDefectError(EvaluatorError):
     """An unexpected exception in an evaluator; `trace` is its traceback in another process."""
 
     def __init__(self, message: str, trace: str = "") -> None:
-        super().__init__(message)
+        super().__init__(" ".join(message.split()))  # libraries write several lines
         self.trace = trace
 
 

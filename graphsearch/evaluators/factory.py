@@ -339,7 +339,8 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
     except BaseException as error:  # a file may end the program as well
         if signal_of(error):
             raise
-        raise EvaluatorError(f"{name} cannot be made: {type(error).__name__}: {error}") from error
+        text = " ".join(str(error).split())
+        raise EvaluatorError(f"{name} cannot be made: {type(error).__name__}: {text}") from error
     if made is None:
         raise EvaluatorError(f"{path} has no class {wanted}")
     evaluator = accepted(made)

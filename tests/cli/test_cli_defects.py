@@ -203,7 +203,7 @@ class BrokenEvaluator(UniformEvaluator):
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         self.calls += 1
         if self.calls == 3:
-            raise InjectedError("in the evaluator")
+            raise InjectedError("in the\nevaluator")
         return super().evaluate(batch)
 
 
@@ -228,7 +228,7 @@ def test_a_search_is_saved_before_its_defect_is_told(
 def test_an_evaluator_that_raises_fails_the_command_and_its_traceback_is_kept(reports: Path) -> None:
     with (
         Graph.open(None, evaluator=BrokenEvaluator()) as graph,
-        pytest.raises(EvaluatorDefectError) as failed,
+        pytest.raises(EvaluatorDefectError, match=r"in the evaluator$") as failed,
     ):
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=8))
     assert "; the traceback is in " in error_line(failed.value)

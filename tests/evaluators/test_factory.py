@@ -103,7 +103,7 @@ Wrong = object
 
 class Broken(Mine):
     def __init__(self):
-        raise ValueError("no weights")
+        raise ValueError("no\\n  weights")
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -23,11 +22,7 @@ class InvalidParameterError(GraphSearchError, ValueError):
 
 
 class BookConfigError(InvalidParameterError):
-    """A BOOK.toml with faults; `problems` has one line for each, with its place."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
+    """A BOOK.toml with faults; its text has one line for each, with its place."""
 
 
 class StatementLimitError(GraphSearchError):
@@ -87,12 +82,7 @@ class CorruptRecordError(StoreError, ValueError):
 
 
 class UnfitRecordError(CorruptRecordError):
-    """A record that the format cannot represent; `index` is its index in the batch."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(f"record {index} of the batch has {reason}")
-        self.index = index
-        self.reason = reason
+    """A record that the format cannot represent."""
 
 
 class UnsoundRecordError(CorruptRecordError):

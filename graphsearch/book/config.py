@@ -435,12 +435,10 @@ def read_config(path: str | os.PathLike[str]) -> BookConfig:
     try:
         text = read_file(file, TOML).decode("utf-8-sig")
     except (InputFileError, OSError) as error:
-        raise BookConfigError(
-            [f"{path}: cannot read it: {getattr(error, 'strerror', '') or error}"]
-        ) from None
+        raise BookConfigError(f"{path}: cannot read it: {getattr(error, 'strerror', '') or error}") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise BookConfigError([f"{path}:{line}: not UTF-8, so it is not a TOML file"]) from None
+        raise BookConfigError(f"{path}:{line}: not UTF-8, so it is not a TOML file") from None
     return parse_config(text, file.parent, str(path))
 
 
@@ -474,7 +472,7 @@ def load_toml(text: str, name: str) -> dict[str, Any]:
     try:
         return toml_tables(text)
     except RecursionError:
-        raise BookConfigError([f"{name}: not a BOOK.toml: lists or tables are nested too deeply"]) from None
+        raise BookConfigError(f"{name}: not a BOOK.toml: lists or tables are nested too deeply") from None
     except ValueError as error:
         found = re.search(r"\bline (\d+)", str(error))
         last = text.count("\n") + 1 if "(at end of document)" in str(error) else None
@@ -482,7 +480,7 @@ def load_toml(text: str, name: str) -> dict[str, Any]:
         place = f"{name}:{line}" if line else name
         kind = "" if isinstance(error, InputFileError) else "not TOML: "
         message = re.sub(r"^line \d+: ", "", str(error))
-        raise BookConfigError([f"{place}: {kind}{message}"]) from None
+        raise BookConfigError(f"{place}: {kind}{message}") from None
 
 
 class _Reader:
@@ -540,7 +538,7 @@ class _Reader:
     def _refuse(self) -> None:
         if self._faults:
             ordered = sorted(self._faults, key=lambda fault: fault[0])
-            raise BookConfigError([f"{self._name}:{line}: {text}" for line, text in ordered])
+            raise BookConfigError("\n".join(f"{self._name}:{line}: {text}" for line, text in ordered))
 
     def _note_windows(self, windows: list[Window], first: int, most: int) -> None:
         """Notes the plies from `first` on, before `most`, that no window covers."""

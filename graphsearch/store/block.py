@@ -260,7 +260,7 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes | None = b"") -> EncodedC
       UnfitRecordError: if the format cannot represent a record.
     """
     if bad := unfit(batch):
-        raise UnfitRecordError(*bad[0])
+        raise UnfitRecordError("record {} of the batch has {}".format(*bad[0]))
     lows, codes, columns = _plain_parts(batch)
     wanted = sampled(len(lows)) if dictionary is not None else range(0)
     if wanted and dictionary:

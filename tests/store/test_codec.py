@@ -202,9 +202,8 @@ def test_a_chunk_is_the_same_with_its_own_dictionaries_given_and_on_any_number_o
     with pytest.raises(made.BlockFault):
         made.records_of(b"", made.blocks_of(alone)[0])
     batch.v[777] = 1.5
-    with pytest.raises(UnfitRecordError) as found:
+    with pytest.raises(UnfitRecordError, match="record 777 of the batch has"):
         encode_chunk(batch)
-    assert found.value.index == 777, "a refused record is named by its place in the chunk"
 
 
 @pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])

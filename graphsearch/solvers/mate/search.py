@@ -640,9 +640,8 @@ Attack = Callable[[chess.Board, int], chess.Move | None]
 class MateRefutedError(GraphSearchError):
     """Raised when a claimed mate fails; `line` shows where."""
 
-    def __init__(self, reason: str, board: chess.Board, line: tuple[chess.Move, ...]) -> None:
-        shown = board.variation_san(line) if line else "at once"
-        super().__init__(f"no mate: {reason} ({shown}): {board.fen()}")
+    def __init__(self, message: str, line: tuple[chess.Move, ...] = ()) -> None:
+        super().__init__(message)
         self.line = line
 
 
@@ -681,7 +680,7 @@ def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
     checker = _Checker(board, attack)
     if moves == 0:
         if not board.is_checkmate():
-            raise MateRefutedError("there is no mate on the board", board, ())
+            checker.refute("there is no mate on the board")
         return MateCheck(0, (), 1)
     plies = 2 * moves - 1 if moves > 0 else -2 * moves
     return MateCheck(checker.mated(plies, attacks=moves > 0), checker.line(), len(checker.known))
@@ -700,7 +699,7 @@ class _Checker:
         if known is None or (clock > known.clock and clock + known.plies > CLOCK_DRAW):
             known = self.known[key] = self._examined(left, attacks=attacks)
         elif known.plies > left:
-            self._refute("a defence lasts longer")
+            self.refute("a defence lasts longer")
         return known.plies
 
     def _examined(self, left: int, *, attacks: bool) -> _Mated:
@@ -709,11 +708,11 @@ class _Checker:
             return _Mated(0, None, clock)
         self._refute_draws()
         if left < (1 if attacks else 2):
-            self._refute("a defence lasts longer")
+            self.refute("a defence lasts longer")
         longest, best = 0, None
         for move in [self.attack(board.copy(stack=False), left)] if attacks else list(board.legal_moves):
             if move is None or move not in board.legal_moves:
-                self._refute("the attacker has no move")
+                self.refute("the attacker has no move")
             board.push(move)
             plies = self.mated(left - 1, attacks=not attacks) + 1
             board.pop()
@@ -728,16 +727,18 @@ class _Checker:
     def _refute_draws(self) -> None:
         """Refutes the claim if the game is over without a mate of the attacker."""
         if not any(self.board.generate_legal_moves()):
-            self._refute("stalemate" if not self.board.is_check() else "the attacker is mated")
+            self.refute("stalemate" if not self.board.is_check() else "the attacker is mated")
         if self.board.is_insufficient_material():
-            self._refute("a dead position")
+            self.refute("a dead position")
         if self._path and self.board.halfmove_clock >= CLOCK_DRAW:
-            self._refute("50 moves without progress")
+            self.refute("50 moves without progress")
         if self._path and zobrist_hash(self.board) in self.drawn:
-            self._refute("a position for the third time")
+            self.refute("a position for the third time")
 
-    def _refute(self, reason: str) -> NoReturn:
-        raise MateRefutedError(reason, self.root, self._path)
+    def refute(self, reason: str) -> NoReturn:
+        """Raises MateRefutedError, with the line to the position."""
+        shown = self.root.variation_san(self._path) if self._path else "at once"
+        raise MateRefutedError(f"no mate: {reason} ({shown}): {self.root.fen()}", self._path)
 
     def line(self) -> tuple[chess.Move, ...]:
         """Returns the longest defence from the root, after `mated` has checked it."""

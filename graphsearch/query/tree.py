@@ -50,7 +50,7 @@ class Branch(Valued):
     branches: list[Branch] = field(default_factory=list)
     hidden: int = 0
     apart: bool = False
-    words: Words = field(repr=False)
+    words: Words = field(repr=False, compare=False)
     key: str
     line: tuple[str, ...] = ()
 

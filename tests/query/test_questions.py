@@ -426,6 +426,7 @@ def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
             analyze(graph, START, Limits(visits=visits), SearchParams(minibatch_size=8))
             for ask in (moves, pv, tree, games, values, parents):
                 assert ask(path, after_line("e4")).as_dict(), ask
+                assert ask(path, after_line("e4")) == ask(path, after_line("e4")), ask
 
 
 def result(path: Path, board: chess.Board) -> SearchResult:

@@ -635,8 +635,8 @@ class Graph:
         raise TypeError("a Graph cannot be pickled or copied; open its file with Graph.open instead")
 
     def __repr__(self) -> str:
-        """Returns the file, the number of positions and the evaluator."""
-        place = self.path or "in memory"
+        """Returns the file or `closed`, the number of positions and the evaluator."""
+        place = "closed" if self._closed else self.path or "in memory"
         return f"<Graph {place}: {self.node_count:,} nodes, {self.evaluator.identity.describe()}>"
 
     def __enter__(self) -> Graph:

@@ -39,14 +39,12 @@ def imported(path: Path, text: str) -> int:
     return studies.import_studies(path, GivenFile("a.pgn", io.BytesIO(text.encode()))).studies[0].id
 
 
-def change(
-    path: Path, number: int, *more: studies.MoveRow, comment: str = "", revision: int | None = None
-) -> None:
+def change(path: Path, number: int, *more: studies.MoveRow, comment: str = "") -> None:
     """Changes a study as another window does."""
     game = studies.load_study(path, number)[1].tree
     rows = [*studies.rows_of(game), *more]
     whole = studies.game_of(game.board(), rows, comment=comment or game.comment, headers=game.headers)
-    studies.change_study(path, number, game=whole, revision=revision)
+    studies.change_study(path, number, game=whole)
 
 
 def opened(page: Page, number: int, node: int = 0) -> None:
@@ -265,7 +263,7 @@ def test_keys_go_through_variations_and_an_address_names_a_study_and_its_move(pa
 def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
     opened(page, number, 1)
-    change(path, number, comment="from elsewhere", revision=1)
+    change(path, number, comment="from elsewhere")
     write(page, "from here")
     page.says("#toast", "changed elsewhere")
     page.says("#line", "from elsewhere")
@@ -283,32 +281,22 @@ def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(pag
 
 def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
-    opened(page, number, 6)
-    page.reaches("Nf3")
+    opened(page, number, 7)
+    page.reaches("e6")
     page.says("#file-facts", "nodes")  # and it hears of changes
     page.run(HELD)  # the page does not see yet what the other window writes
-    rows = list(studies.rows_of(studies.load_study(path, number)[1].tree))
-    at = next(row.id for row in rows if row.comment == "open")
-    there = [  # of the same parent as here, and another one
-        studies.MoveRow(8, at, "d7d6"),
-        studies.MoveRow(9, 8, "d2d4", comment="theirs"),
-    ]
-    game = studies.game_of(
-        chess.Board(),
-        [*rows[:at], *there, *rows[at:]],
-        headers=studies.load_study(path, number)[1].tree.headers,
-    )
-    studies.change_study(path, number, game=game)
+    # of the same parent as here, and another one
+    change(path, number, studies.MoveRow(8, 7, "g1f3"), studies.MoveRow(9, 8, "d7d5", comment="theirs"))
     page.wait("return Boolean(window.go)", "the study as the other window has left it")
-    play(page, "Nc6")
-    play(page, "Bb5")
+    play(page, "d4")
+    play(page, "d5")
     saved(page)
     page.run("go()")  # too late: the page has written meanwhile
-    written(page, number, "2. Nf3 { open } 2... d6 ( 2... Nc6 3. Bb5 ) 3. d4 { theirs }")
-    assert page.at() == "Bb5"
+    written(page, number, "1... e6 2. Nf3 ( 2. d4 d5 ) 2... d5 { theirs }")
+    assert page.at() == "d5"
     page.click("#first")
     page.click("#last")
-    play(page, "d5")  # what follows is written as ever
+    play(page, "Nc3")  # what follows is written as ever
     saved(page)
     assert page.errors() == [] or all("409" in error for error in page.errors())
 
@@ -329,6 +317,20 @@ def test_changes_that_were_saved_do_not_count_as_tries_of_one_that_was_refused(p
     page.run("go()")
     saved(page)
     written(page, number, "5. O-O Be7 *")
+
+
+def test_changes_that_get_no_answer_are_written_once_the_server_answers(page: Page) -> None:
+    number = study_of(page.client)
+    opened(page, number, 1)
+    page.run("window.real = fetch; window.fetch = async () => { throw new TypeError('cut off'); };")
+    write(page, "typed meanwhile")
+    page.fill("#note-text", "and a note")
+    page.says("#notation-state", "not saved")
+    page.run("window.fetch = real")
+    study_of(page.client)  # the page hears of it, and asks
+    written(page, number, "1. e4 { typed meanwhile }")
+    until(lambda: page.client.get("position", line="e4").json["note"]["text"] == "and a note", "the note")
+    saved(page)
 
 
 def test_a_page_that_only_reads_says_so(driver: Any, serve: Serve, small_graph: Path) -> None:

@@ -154,6 +154,7 @@ let values = new Map();
 let buttons = new Map();
 let saving = Promise.resolve();
 let waits = 0; // changes that are not written yet
+const late = new Set(); // studies with changes to which the server has not answered
 let closed = ""; // why the file takes no changes
 const done = []; // what this page changed last, for undo: a draft and what it was, or {} for the file
 const undone = [];
@@ -289,13 +290,20 @@ function save(made) {
   if (!pane.study) { settled(pane); return; }
   const mine = pane;
   mine.unsaved.push({ ...made, game: gameOf(mine) });
+  queueWrite(mine);
+}
+
+function queueWrite(mine) {
   waits += 1;
   saving = saving.then(() => write(mine)).finally(() => { waits -= 1; showState(); });
 }
 
 const MOST_TRIES = 5; // while others write the same study
+const FORBIDDEN = 403; // for a page whose server was started again, until somebody enters the password
+const isUnheard = (error) => !error.status || error.status === FORBIDDEN;
 
 async function write(mine) {
+  late.delete(mine);
   if (mine.stale) { toast("This change is not saved: open the study again."); return; }
   try {
     for (let tries = 1; mine.unsaved.length;) {
@@ -307,8 +315,9 @@ async function write(mine) {
       tries = 1;
     }
   } catch (error) {
-    mine.stale = true; // what follows was made on top of what is not saved
     toast(error.message);
+    if (isUnheard(error)) { late.add(mine); return; } // written with the next change, or when the server answers
+    mine.stale = true; // what follows was made on top of what is not saved
     if (pane === mine) await openStudy(mine.study, { node: null });
   }
 }
@@ -433,6 +442,7 @@ async function look() {
   if (found) { await repeat(mine); return; }
   toast(`The study ${mine.name} was deleted; what is shown is a draft now.`);
   settled(Object.assign(mine, { study: 0, revision: 0 }));
+  late.delete(mine);
   locate();
   draw();
 }
@@ -475,7 +485,7 @@ function addLine() {
 
 function showState() {
   $("notation-name").textContent = pane.study ? pane.name : "Notation";
-  const parts = pane.study ? [closed ? "read-only" : pane.stale ? "not saved" : waits ? "saving…" : "saved"] : [];
+  const parts = pane.study ? [closed ? "read-only" : pane.stale || late.has(pane) ? "not saved" : waits ? "saving…" : "saved"] : [];
   if (pane.lost) parts.push(`${points(pane.lost, "part")} of it cannot be read`);
   $("notation-state").textContent = parts.join(", ");
   $("keep").hidden = Boolean(closed || pane.study);
@@ -672,6 +682,7 @@ function noteOn(host) {
   let known = NO_NOTE;
   let place = null; // the position whose note the field holds
   let typed = false; // whether the field holds more than was saved
+  let failed = false; // whether the server has not answered to it
   const area = h("textarea", { id: "note-text", rows: 3, "aria-label": "Note on this position", placeholder: "A note on this position, seen from every line that reaches it", oninput: () => { typed = true; }, onchange: save });
   const title = h("span", {});
   const more = h("p", { class: "note" });
@@ -694,22 +705,27 @@ function noteOn(host) {
 
   async function save() {
     const [mine, text] = [place, area.value];
+    failed = false;
     try {
       const found = await send("note", { ...mine, text, revision: known.revision });
       tell("edited");
       if (mine === place) { typed = area.value !== text; take(found); }
     } catch (error) {
+      failed = isUnheard(error);
       toast(error.message);
-      refresh();
+      if (!failed) refresh();
     }
   }
 
   on("position", () => {
     if (document.activeElement === area) area.blur(); // what was typed is saved where it belongs
-    [place, known, typed] = [here(), state.look.note || NO_NOTE, false];
+    [place, known, typed, failed] = [here(), state.look.note || NO_NOTE, false, false];
     draw();
   });
-  on("news", () => take(state.look.note || NO_NOTE));
+  on("news", () => {
+    take(state.look.note || NO_NOTE);
+    if (failed) save();
+  });
   return draw;
 }
 
@@ -811,6 +827,7 @@ export function notation() {
   on("beat", () => askValues({ now: true }));
   on("file", () => { look(); askValues(); });
   on("facts", async () => {
+    for (const mine of late) queueWrite(mine);
     ({ closed } = await ask("studies"));
     showState(); showEdit(); drawNote();
   });

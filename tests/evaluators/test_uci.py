@@ -324,10 +324,8 @@ def test_an_engine_starts_whatever_event_loops_the_program_uses(tmp_path: Path, 
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(getattr(asyncio, "WindowsSelectorEventLoopPolicy")())  # noqa: B009
     try:
-        assert (
-            made(program=f'"{sys.executable}" "{fake_engine(tmp_path)}"').identity.options["engine"]
-            == "Fake 1.0"
-        )
+        command = f'"{sys.executable}" "{fake_engine(tmp_path)}"'
+        assert made(program=command).identity.options["engine"] == "Fake 1.0"
     finally:
         asyncio.set_event_loop_policy(before)
 
@@ -337,10 +335,11 @@ def test_an_engine_starts_whatever_event_loops_the_program_uses(tmp_path: Path, 
 GO = "def go(board, words, k):\n    "
 HANG = f"{GO}time.sleep(99)\n"
 CRASH = f"{GO}print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
+ORPHAN = f"{GO}say('info string ERROR: no net')\n    os.fork() and os._exit(0)\n    time.sleep(99)\n"
 CASES = {
     "did not answer `go nodes 1000` within 0.6 seconds": HANG,
     "ended with code 3 (ouch)": CRASH,
-    "ended with code 0": f"{GO}if os.fork():\n        os._exit(0)\n    time.sleep(99)\n",
+    "ended with code 0 (no net)": ORPHAN,
     "answered wrongly: invalid uci: 'e1e9'": f"{GO}say('info depth 1 score cp 1\\nbestmove e1e9')\n",
     "answered no move": f"{GO}say('info depth 1 score cp 1\\nbestmove 0000')\n",
     "gave no score": "def info(board, k):\n    return []\n",

@@ -209,7 +209,8 @@ QUIT_SECONDS = 1.0
 KILL_SECONDS = 5.0
 KEPT_LINES = 20_000  # lines with a score of one search: 90 depths of the position with the most moves
 MOST_BYTES = 1 << 20  # of a line; engines print less than a hundredth of this
-LAST_WORDS = 3  # lines of stderr that an error shows
+LAST_WORDS = 5  # lines of stderr, and of ERROR, that a failure shows
+ERROR = "info string ERROR: "  # Stockfish's reasons, before it ends
 THREAD = "graphsearch-uci"
 
 T = TypeVar("T")
@@ -224,7 +225,7 @@ class EngineFailureError(Exception):
 
 
 class _Client(chess.engine.UciProtocol):
-    """Speaks UCI; keeps the lines with a score, and the last ones on stderr."""
+    """Speaks UCI; keeps the lines with a score, and the last ones on stderr or about an error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,6 +236,8 @@ class _Client(chess.engine.UciProtocol):
     def line_received(self, line: str) -> None:
         if " score " in line:
             self.scores.append(line)
+        elif line.startswith(ERROR):
+            self.error_line_received(line.removeprefix(ERROR))
 
     def error_line_received(self, line: str) -> None:
         if words := line.strip():

@@ -690,6 +690,10 @@ def test_the_keyboard_alone_plays_searches_walks_a_line_comments_and_reviews(pag
     page.wait("return /visits/.test(document.querySelector('#counters').textContent)", "numbers")
     page.keys("s")
     page.has("#stop[hidden]")
+    page.run("document.querySelector('#start').focus({ focusVisible: true })")
+    for other in ("#stop:focus", "#start:focus"):
+        page.keys_here(Keys.ENTER)
+        page.has(other)
     page.has("#lines .ply:nth-child(2)")
     page.run("document.querySelector('#lines .ply').focus({ focusVisible: true })")
     page.keys_here(Keys.RIGHT, Keys.ENTER)
@@ -700,7 +704,6 @@ def test_the_keyboard_alone_plays_searches_walks_a_line_comments_and_reviews(pag
     page.wait("return document.activeElement.id === 'comment'", "the comment")
     page.keys_here(*"best by test", Keys.TAB)
     page.says("#line", "best by test")
-    page.run("document.activeElement.blur()")
     page.run("document.querySelector('#view-analysis').focus({ focusVisible: true })")
     page.keys_here(Keys.RIGHT, Keys.RIGHT, Keys.RIGHT)
     page.has("#view-review[aria-selected=true]")

@@ -13,13 +13,20 @@ export function strip(host) {
   const stop = h("button", { type: "button", id: "stop", class: "primary stop", text: "Stop", onclick: () => { const job = running(); if (job) send("queue", { action: "stop", number: job.number, hold: true }); } });
   const text = h("span", { class: "counters", id: "counters" });
   put(host, start, stop, followSwitch(), text);
+  let isHere = false; // whether the keyboard was on the button that has to give way to the other
   const draw = () => {
+    isHere ||= [start, stop].some((each) => each.matches(":focus-visible"));
     const job = running();
     const held = state.outside.holder && !state.outside.holder.ours;
     start.hidden = Boolean(state.file?.read_only);
     start.disabled = Boolean(job) || Boolean(held);
     stop.hidden = !job;
     stop.disabled = Boolean(job?.stopping);
+    const usable = [start, stop].find((each) => !each.hidden && !each.disabled);
+    if (isHere && usable) {
+      if ([document.body, start, stop].includes(document.activeElement)) usable.focus({ focusVisible: true });
+      isHere = false;
+    }
     const { length } = state.queue.waiting;
     put(text, job ? [h("b", { text: job.title, title: job.title }), length > 0 && h("span", { class: "muted", text: ` +${length} in the queue` }), ...countersOf(job)] : lastWord(held));
   };
@@ -180,7 +187,7 @@ function drawQueue(host) {
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
   put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => jobRow(job, stop(job, "Skip"))), waiting.map((job) => jobRow(job, stop(job, "Remove"))), ended.map((job) => jobRow(job))),
     !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
-    waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
+    waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", "data-focus": "hold", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", "data-focus": "hold", onclick: () => order({ action: "hold" }) }),
       h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })),
     ended.length > 0 && h("button", { type: "button", text: "Forget what has ended", onclick: () => order({ action: "forget" }) }));
 }

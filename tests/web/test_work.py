@@ -543,6 +543,9 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     first = page.text(".moves tbody tr .move")
     page.click(".moves .act")
     assert page.run("return document.activeElement.getAttribute('role')") == "menuitem"
+    page.keys_here(Keys.TAB)
+    page.has("#row-menu:not(:popover-open)")
+    page.click(".moves .act")
     page.click("#row-menu button:nth-child(3)")
     page.says(".limit", f"The search takes only {first}.")
     page.click(".limit button")

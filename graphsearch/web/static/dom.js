@@ -52,6 +52,7 @@ export function showMenu(menu, button, list) {
   const items = list.map(([text, act]) => h("button", { type: "button", role: "menuitem", text, onclick: () => { menu.hidePopover(); act(); } }));
   put(menu, items);
   menu.onkeydown = (event) => {
+    if (event.key === "Tab") menu.hidePopover(); // and on from its button
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();

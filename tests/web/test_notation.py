@@ -405,9 +405,7 @@ def test_marks_of_a_review_are_in_the_notation_and_a_key_goes_to_the_next_mistak
     assert page.count("#lines .muted") == 0  # each was visited, or mates
 
 
-def test_a_review_in_a_copied_file_says_that_its_files_are_missing(
-    driver: Any, page: Page, serve: Serve
-) -> None:
+def test_a_review_in_a_copy_says_that_its_files_are_missing(driver: Any, page: Page, serve: Serve) -> None:
     reviewed(page)
     client = page.client
     assert done(client, 1)["state"] == "done"

@@ -252,9 +252,8 @@ def labels(page: Page, selector: str) -> list[str]:
 
 
 def test_a_curve_fills_its_axes_whose_labels_differ(page: Page) -> None:
-    page.client.post("search", line="", visits=40, threads=1, queue=True)
-    page.client.post("search", line="e4 e5", visits=40, threads=1, queue=True)
-    page.client.post("search", line="e4 e5 Qh5 Ke7", visits=40, threads=1, queue=True)
+    for line in ("", "e4 e5", "e4 e5 Qh5 Ke7"):
+        page.client.post("search", line=line, visits=40, threads=1, queue=True)
     until(lambda: not any(queue(page.client)[name] for name in ("running", "waiting")), "the searches")
     page.open("/p/?line=e4,e5,Qh5,Ke7", moves=4)
     page.view("values")
@@ -269,6 +268,12 @@ def test_a_curve_fills_its_axes_whose_labels_differ(page: Page) -> None:
     assert page.count(f".icicle .cell:not({named})") == 0
     page.has(".view-values .chart:last-child .at-x")
     assert len(labels(page, ".view-values .chart:last-child .at-x")) >= 2
+    with sized(page, 320, 800):
+        page.view("moves")
+        page.view("values")  # drawn for a phone, in letters that can be read
+        letters = "[...document.querySelectorAll('.curve .tick, .icicle text')]"
+        high = "(e) => e.getBoundingClientRect().height > 8"
+        page.wait(f"return {letters}.length > 9 && {letters}.every({high})", "legible letters")
 
 
 # ------------------------------------------------------------------ lists of games

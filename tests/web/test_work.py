@@ -691,9 +691,7 @@ def test_a_password_opens_the_door_and_a_wrong_one_does_not(serve: Serve, small_
     assert client.ask("GET", "/api/position", Host=f"evil.example:{port}").status == 403
 
 
-def test_the_password_is_typed_into_the_form_of_a_browser(
-    driver: Any, serve: Serve, small_graph: Path
-) -> None:
+def test_a_password_is_typed_into_the_form_of_a_browser(driver: Any, serve: Serve, small_graph: Path) -> None:
     client = serve(small_graph, password="correct horse")
     page = Page(driver, client)
     driver.get(f"http://{client.host}/")

@@ -73,12 +73,12 @@ function lineTable(points) {
 }
 
 // ------------------------------------------------------------ the icicle
-const WIDE_CELL = 26; // of 1000: a cell that keys reach, and that has its move in it
+const WIDE_CELL = 26; // a cell that keys reach, and that has its move in it
 
 function drawIcicle(host, found, base) {
   const { tree, depth } = found;
   if (!tree.branches.length) { put(host, h("p", { class: "note", text: "No move of this position has enough visits." })); return; }
-  const [width, step, gap] = [1000, 30, 2];
+  const [width, step, gap] = [Math.min(1000, 1.4 * host.clientWidth), 30, 2]; // narrower on a phone: its letters stay legible
   const svg = s("svg", { class: "icicle", viewBox: `0 0 ${width} ${depth * step}`, role: "group", "aria-label": "Share of visits per move, ply by ply" });
   const total = tree.branches.reduce((sum, branch) => sum + branch.n, 0);
   const drawAll = ({ branches, n, position }, x, w, level, line) => {
@@ -249,7 +249,7 @@ async function bestWay(parent) {
 }
 
 // ------------------------------------------------------------ charts: the axes go from the least value to the greatest, with round numbers
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 220, 46, 14, 12, 26];
+const [WIDEST, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 220, 46, 14, 12, 26];
 const MOST_PAWNS = 10; // at which a mate is drawn, and all that is greater
 const LEAST_PAWNS = 0.2; // that an axis spans
 
@@ -276,22 +276,23 @@ function powers(low, high) {
 
 // across: from, to, [[place, text]] of the labels, a scale; up: the values in pawns
 function chart(label, { from, to, labels, scale = (value) => value }, values) {
+  const width = Math.min(WIDEST, document.getElementById("panel").clientWidth); // letters keep their size on a phone
   const [lowest, greatest] = [Math.min(...values), Math.max(...values)];
   const half = Math.max(LEAST_PAWNS / 2, 0.54 * (greatest - lowest));
   const [low, high] = [(lowest + greatest) / 2 - half, (lowest + greatest) / 2 + half];
   const [begin, end] = [scale(from), scale(to)];
-  const x = (value) => LEFT + ((scale(value) - begin) / (end - begin || 1)) * (WIDTH - LEFT - RIGHT);
+  const x = (value) => LEFT + ((scale(value) - begin) / (end - begin || 1)) * (width - LEFT - RIGHT);
   const y = (value) => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
-  const svg = s("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
+  const svg = s("svg", { class: "curve", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   const round = ticks(low, high, 5);
   const digits = Math.max(0, -Math.floor(Math.log10((round[1] ?? high) - round[0]) + 1e-9));
   for (const each of round.map((value) => (Math.abs(value) < 1e-9 ? 0 : value))) {
-    svg.append(s("line", { class: each === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(each), y2: y(each) }), s("text", { class: "tick at-y", x: LEFT - 6, y: y(each) + 4, "text-anchor": "end", text: each === 0 ? "0" : signed(each, digits) }));
+    svg.append(s("line", { class: each === 0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y(each), y2: y(each) }), s("text", { class: "tick at-y", x: LEFT - 6, y: y(each) + 4, "text-anchor": "end", text: each === 0 ? "0" : signed(each, digits) }));
   }
   for (const [place, name] of labels) svg.append(s("text", { class: "tick at-x", x: x(place), y: HEIGHT - 6, "text-anchor": "middle", text: name }));
   const at = (event) => {
     const box = svg.getBoundingClientRect();
-    const share = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
+    const share = (((event.clientX - box.left) / box.width) * width - LEFT) / (width - LEFT - RIGHT);
     return from + Math.max(0, Math.min(1, share)) * (to - from);
   };
   return { svg, x, y, at, floor: y(Math.max(low, Math.min(high, 0))), top: TOP, bottom: HEIGHT - BOTTOM };

@@ -326,6 +326,7 @@ def test_changes_that_get_no_answer_are_written_once_the_server_answers(page: Pa
     write(page, "typed meanwhile")
     page.fill("#note-text", "and a note")
     page.says("#notation-state", "not saved")
+    assert not page.run("return dispatchEvent(new Event('beforeunload', { cancelable: true }))")
     page.run("window.fetch = real")
     study_of(page.client)  # the page hears of it, and asks
     written(page, number, "1. e4 { typed meanwhile }")

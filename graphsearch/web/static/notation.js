@@ -824,6 +824,7 @@ export function notation() {
     if (wanted) openStudy(wanted.id, { node: wanted.node });
     wanted = null;
   });
+  window.addEventListener("beforeunload", (event) => { if (late.size) event.preventDefault(); }); // the browser asks first
   on("beat", () => askValues({ now: true }));
   on("file", () => { look(); askValues(); });
   on("facts", async () => {

@@ -165,9 +165,7 @@ class AnyPositionOptions(LineOptions):
 
     def board(self) -> chess.Board | None:
         """Returns the position, None if none is named; moves alone start from the start position."""
-        if not self.given:
-            return None
-        return self.board_after(self.position or "startpos")
+        return self.board_after(self.position or "startpos") if self.given else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from graphsearch.position.openings import Opening, opening_names, opening_of, op
 from graphsearch.position.values import wdl_from_q
 
 from . import render, tables
-from .options import Count, Depth, Lines, PositionOptions, StoreOption
+from .options import AnyPositionOptions, Count, Depth, Lines, PositionOptions, StoreOption
 from .output import fail, print_answer, say
 from .tables import LEFT, VIEW, Part, Table, count, detail, is_detailed, is_white, moment, score, signed, size
 
@@ -32,13 +32,21 @@ if TYPE_CHECKING:
     from graphsearch.store.tables.games import GameSource
 
 
-def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, since: str | None = None) -> int:
+def _board(store: Path, position: AnyPositionOptions) -> chess.Board:
+    """Returns the position that is named, or where to look at a file first."""
+    from graphsearch.query.source import first_look
+
+    return position.board() or first_look(store)
+
+
+def show(store: StoreOption, position: AnyPositionOptions, lines: Lines = 0, since: str | None = None) -> int:
     """Print the stored data of a position: its moves with their lines, imported games, the books that have
     it, and the note on it. Nothing is searched.
 
     The first sentences say what to play, how sure that is, why, what would change it, and what changed.
 
-    Exit code 1 if the file knows nothing of it.
+    Without POSITION: of the start position, or of the root searched last if the file lacks that. Exit code 1
+    if the file knows nothing of the position.
 
     JSON: `evaluator` (number in the file, kind and description) is the source of V and P; number 0 is the
     rules of chess. `run` is the search that asked it (number, kind, start, and the position that was
@@ -58,7 +66,7 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, since:
     """
     from graphsearch.query.position import position as position_in
 
-    board = position.board()
+    board = _board(store, position)
     found = position_in(store, board, lines=MAX_MOVES, since=since)
     if not (found.moves or found.games or found.books or found.note):
         return fail(f"{store} does not hold this position: {board.fen()}")
@@ -142,9 +150,11 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
     }
 
 
-def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) -> None:
+def lines_of(store: StoreOption, position: AnyPositionOptions, lines: Lines = 1) -> None:
     """Print the best lines, the score and visits of their first move, and why they end; with --details every
     move.
+
+    Without POSITION: from the start position, or the root searched last if the file lacks that.
 
     JSON: values are seen by the side to move at POSITION, all along the line. `end` of a line is unvisited,
     unknown (not in the file), repetition, clock (50-move rule), checkmate, stalemate, dead (insufficient
@@ -157,7 +167,7 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) ->
     """
     from graphsearch.query.line import pv
 
-    found = pv(store, position.board(), lines=lines or MAX_MOVES)
+    found = pv(store, _board(store, position), lines=lines or MAX_MOVES)
     print_answer(found, _lines(found), fits=True)
 
 
@@ -170,7 +180,7 @@ def _tree(found: Tree, store: Path) -> Iterator[Part]:
 
 def tree(
     store: StoreOption,
-    position: PositionOptions,
+    position: AnyPositionOptions,
     depth: Depth = 3,
     min_visits: Count | None = None,
     max_moves: Count | None = None,
@@ -178,7 +188,8 @@ def tree(
     """Draw the well-visited moves below a position as a tree in which every position is expanded once.
 
     Scores and visits belong to the move. Where lines meet, the position is expanded in the shortest one, and
-    the others point to it.
+    the others point to it. Without POSITION: from the start position, or the root searched last if the file
+    lacks that.
 
     JSON: `tree` is nested by `branches`; values are seen by the side that plays the move. For a position that
     is expanded elsewhere, `transposes_to` has the moves to that place. `hidden` counts the visited moves that
@@ -196,9 +207,8 @@ def tree(
     """
     from graphsearch.query.tree import tree as tree_in
 
-    found = tree_in(
-        store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves
-    )
+    board, most = _board(store, position), 3 if depth is None else depth
+    found = tree_in(store, board, depth=most, min_visits=min_visits, width=max_moves)
     print_answer(found, _tree(found, store))
 
 

@@ -386,8 +386,7 @@ def openings(path: Path) -> Iterator[str]:
 
 def test_every_file_of_a_user_is_opened_by_the_one_door() -> None:
     found = {path.relative_to(ROOT).as_posix(): list(openings(path)) for path in MODULES}
-    others = {name: lines for name, lines in found.items() if lines and name not in MAY_OPEN}
-    assert others == {}
+    assert {name: lines for name, lines in found.items() if lines and name not in MAY_OPEN} == {}
     assert [name for name in MAY_OPEN if not found.get(name)] == []
 
 
@@ -429,8 +428,7 @@ def test_every_data_file_is_packaged() -> None:
 def test_the_version_stands_in_one_place() -> None:
     assert PYPROJECT["project"]["dynamic"] == ["version"]
     assert SETUPTOOLS["dynamic"]["version"] == {"attr": "graphsearch.base.version.__version__"}
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert __version__ in changelog
+    assert __version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------ wheels with machine code

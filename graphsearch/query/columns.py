@@ -269,8 +269,7 @@ def _by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
     here = np.arange(keys.shape[1])[None] < sizes[:, None]
     keys[here] = (CODE - batch.codes.astype(np.uint16)) << 8 | np.nonzero(here)[1].astype(np.uint16)
     keys.sort(axis=1)
-    found: NDArray[np.uint8] = keys.astype(np.uint8)
-    return found
+    return np.asarray(keys.astype(np.uint8))
 
 
 def moves_of_edges(batch: RecordBatch, by_prior: NDArray[np.uint8]) -> Ints:
@@ -297,8 +296,7 @@ def priors_of(batch: RecordBatch) -> Floats:
     powers, held = batch.codes.astype(np.float64) ** 4, np.diff(batch.code_offsets)
     filled = np.flatnonzero(held)
     sums = np.add.reduceat(powers, batch.code_offsets[filled]) if len(filled) else np.zeros(0)
-    found: Floats = powers / np.repeat(sums, held[filled])
-    return found
+    return np.asarray(powers / np.repeat(sums, held[filled]))
 
 
 # ------------------------------------------------------------------ centipawns

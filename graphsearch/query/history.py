@@ -16,10 +16,10 @@ from ..position.notation import legal_part, sans_of
 from ..position.values import WDL, wdl_from_q
 from ..store.store import Store
 from ..store.tables import history as table
-from ..store.tables.books import books
+from ..store.tables.books import books, root_boards
 from ..store.tables.history import BookValues, RootValues
 from .saves import Saved, saved_at
-from .source import RecordSource, opened, roots_of
+from .source import RecordSource, opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
 
 def _last_saved(source: RecordSource) -> chess.Board:
     """Returns the root searched last that has saves, or else the one searched last: a review saves none."""
-    roots = roots_of(source)
+    roots = root_boards(source.store)
     if not roots:
         raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
     return next((root for root in roots if _saves(source.store, root)), roots[0])

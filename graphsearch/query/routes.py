@@ -38,7 +38,8 @@ from ..position.board import (
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.ranking import edge_of
-from .source import RecordSource, Step, opened, roots_of, ways_of
+from ..store.tables.books import root_boards
+from .source import RecordSource, Step, opened, ways_of
 from .steps import positions_after
 
 # ------------------------------------------------------------------ moves taken back
@@ -341,7 +342,7 @@ class Finder:
         self.met: dict[str, Met] = {}
         self._heap: list[tuple[int, int, Met]] = []
         self._left, self._number = TAKEN_BACK_IN_ALL, count()
-        for root in sorted(roots_of(source), key=lambda board: board.ply()):
+        for root in sorted(root_boards(source.store), key=lambda board: board.ply()):
             met = self.met[key_text(root)] = Met(root.copy(stack=False))
             self._push(met, 0)
 

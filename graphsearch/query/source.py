@@ -18,14 +18,14 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
-from ..position.board import after, board_of, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
+from ..position.board import after, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..store.apart import ApartMoves, Read
 from ..store.ranking import known_edges, proof_at, ranking
 from ..store.record import Edge, NodeRecord
 from ..store.segment import passed_over
 from ..store.store import Store
-from ..store.tables.books import book_roots
+from ..store.tables.books import root_boards
 from .steps import keys_after
 
 
@@ -227,10 +227,11 @@ def _beside(store: Store) -> list[tuple[int, ...]]:
 
 
 # ------------------------------------------------------------------ positions and moves
-def roots_of(source: RecordSource) -> list[chess.Board]:
-    """Returns the roots of the searches of a file, the last searched first, and then those of its books."""
-    searched = [board_of(root.position) for root in source.store.roots()]
-    return searched + [board_of(fen) for fen in book_roots(source.store)]
+def first_look(path: str | os.PathLike[str]) -> chess.Board:
+    """Returns the start position or, if a file does not hold it, the root that was searched last."""
+    with opened(path) as source:
+        start = chess.Board()
+        return start if source.read(start) else next(iter(root_boards(source.store)), start)
 
 
 class Valued(Answer):

@@ -27,6 +27,7 @@ from graphsearch.store.store import Store
 from tests.conftest import Cli, finish, sql, start
 from tests.query.handmade import LINES, graph_file
 from tests.store.test_damage import flip
+from tests.support.positions import after_line
 
 ESCAPES = r"\x1b\[[0-9;?]*[A-Za-z]"
 SEARCHED = {line: edges for line, edges in LINES.items() if edges}
@@ -223,6 +224,8 @@ def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> N
     data = cli("show", *mate, "--json").json
     assert data["evaluator"] == {"number": 0, "kind": "rules", "description": "the rules"}
     assert data["run"]["number"] == 1
+    for look in ("show", "lines", "tree"):  # without a position, from the root
+        assert cli(look, path, "--json").json == cli(look, path, after_line("f3 e5 g4").fen(), "--json").json
     assert "V and P of the rules, in run 1" in cli("show", *mate, "--details").out
     assert "#-1 " in cli("find", path, "--bounds", "win").out
 

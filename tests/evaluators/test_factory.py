@@ -520,8 +520,7 @@ def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy, folder:
                 game.push(moves[0])
             outcome = game.outcome(claim_draw=True)
             if outcome is not None:
-                wins = {2: board.turn, -2: not board.turn}
-                assert outcome.winner == wins.get(wdl), board.fen()
+                assert outcome.winner == {2: board.turn, -2: not board.turn}.get(wdl), board.fen()
 
 
 def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -> None:

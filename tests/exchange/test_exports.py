@@ -601,8 +601,7 @@ def test_a_transposition_names_the_line_that_expands_it(
     for node in nodes_of(games[0]):
         comment = " ".join(node.comment.split())
         reference = REFERENCE.search(comment)
-        expanded_elsewhere = not node.variations and key_of(node.board()) in tree
-        assert bool(reference) == expanded_elsewhere, comment
+        assert bool(reference) == (not node.variations and key_of(node.board()) in tree), comment
         if not reference:
             continue
         found += 1

@@ -679,8 +679,7 @@ def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known
     assert [Entry(int(key, 16), *rest) for _, *rest, key in found] == [
         Entry._make(one) for one in ENTRY.iter_unpack(data)
     ]
-    named = sql(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
-    assert named == [
+    assert sql(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight") == [
         (3, "c7c5", "c5", after_line("e4").fen()),
         (5, "e2e4", "e4", chess.STARTING_FEN),
         (9, "e2e4", None, None),

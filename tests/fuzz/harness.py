@@ -337,8 +337,7 @@ def guarded(size: int, dtype: Any, *, low: bool) -> NDArray[Any]:
     for page in (0, pages + 1):
         if _libc.mprotect(ctypes.c_void_p(start + page * PAGE), ctypes.c_size_t(PAGE), PROT_NONE):
             raise OSError(ctypes.get_errno(), "mprotect")
-    offset = PAGE if low else (pages + 1) * PAGE - wanted
-    return np.frombuffer(memory, kind, size, offset)
+    return np.frombuffer(memory, kind, size, PAGE if low else (pages + 1) * PAGE - wanted)
 
 
 def guarded_copy(values: Any, dtype: Any, *, low: bool) -> NDArray[Any]:

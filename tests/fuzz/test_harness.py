@@ -64,8 +64,7 @@ def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: P
     tally = fuzzer.run(executions=len(CASES))
     fuzzer.close()
     assert (tally.executions, tally.accepted, tally.refused, tally.failed) == (10, 2, 2, 6)
-    whats = [outcome.signature.split(" in ")[0] for outcome in fuzzer.outcomes]
-    assert set(whats) == {
+    assert {outcome.signature.split(" in ")[0] for outcome in fuzzer.outcomes} == {
         "KeyError",
         "ValueError",
         "crash: SIGSEGV",

@@ -65,8 +65,7 @@ def gathering(
 
 def leaves_of(runner: waves.WaveRunner, count: int) -> list[str]:
     """Returns the positions of a gathered batch, in its order."""
-    words = runner.wave.leaf_words[: 10 * count].reshape(count, 10)
-    return [unpack(row).epd() for row in words]
+    return [unpack(row).epd() for row in runner.wave.leaf_words[: 10 * count].reshape(count, 10)]
 
 
 # --------------------------------------------------------------------------- what all of them hold

@@ -246,8 +246,7 @@ CLOCK = "8/8/4k3/8/8/4K3/8/R6r w - - 0 1"
 
 
 def first_moves(board: chess.Board, count: int) -> frozenset[chess.Move]:
-    moves = sorted(board.legal_moves, key=lambda m: (m.from_square, m.to_square))
-    return frozenset(moves[:count])
+    return frozenset(sorted(board.legal_moves, key=lambda m: (m.from_square, m.to_square))[:count])
 
 
 @pytest.mark.parametrize(("fen", "count"), [(chess.STARTING_FEN, 1), (KIWIPETE, 3), (CLOCK, 3)])

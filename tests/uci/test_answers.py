@@ -759,8 +759,7 @@ def test_what_is_no_number_is_noted_and_ignored() -> None:
     for word in ("wtime", "nodes", "depth", "movestogo", "mate", "movetime"):
         for text in ("", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."):
             go = parse_go([word, *([text] if text else []), "winc", "7", "depth", "5", "wtime", "9"])
-            others = {"winc": 7, "depth": 5, "wtime": 9}
-            assert getattr(go, word) == others.get(word), text
+            assert getattr(go, word) == {"winc": 7, "depth": 5, "wtime": 9}.get(word), text
             assert f"{word} needs a number" in go.notes[0]
             assert (go.winc, go.depth, go.wtime) == (7, 5, 9)
 

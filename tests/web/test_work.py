@@ -506,6 +506,14 @@ def test_it_ends_no_queued_search_and_the_queue_goes_on_behind_it(client: Client
 
 
 # ------------------------------------------------------------ the page
+def test_a_file_opens_at_its_root(driver: Any, serve: Serve, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    cli("analyze", "e4 e5", "--visits", 20, "--evaluator", "uniform", "--store", path)
+    page = Page(driver, entered(serve, path))
+    page.open()
+    page.reaches("e5")
+
+
 def test_the_search_goes_where_the_board_goes(page: Page) -> None:
     page.open()
     client = page.client

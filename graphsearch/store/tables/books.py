@@ -8,6 +8,7 @@ from typing import Literal
 import chess
 
 from ...base.errors import InvalidParameterError
+from ...position.board import board_of
 from ..store import Store
 from .rows import read_rows
 
@@ -88,3 +89,8 @@ def book_roots(store: Store, number: int | None = None) -> list[str]:
         " WHERE r.book = ifnull(?, r.book) ORDER BY p.ply, r.origin, r.key"
     )
     return [row[0] for row in store.query(statement, (number,), "book_root.fen")]
+
+
+def root_boards(store: Store) -> list[chess.Board]:
+    """Returns the roots of the searches of a file, the last searched first, and then those of its books."""
+    return [board_of(fen) for fen in [*(root.position for root in store.roots()), *book_roots(store)]]

@@ -516,6 +516,14 @@ strip($("strip"));
 state.fileKnown = Promise.resolve().then(loadFile); // behind the position
 views();
 followAddress();
+state.fileKnown.then(() => whenKnown(showRoot));
+
+// the address "/" is the start position or, if the file does not hold it, the root that was searched last
+function showRoot() {
+  const [root] = state.file?.info.roots ?? [];
+  if (!root || state.look?.node || location.pathname !== "/" || location.search) return;
+  open(root.way ? { root: root.way.start || undefined, line: root.way.line } : { root: root.position });
+}
 
 // counters of a server that does not answer would stand for ever
 let connected = true;

@@ -97,7 +97,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
 
 def _last_saved(source: RecordSource) -> chess.Board:
     """Returns the root searched last that has saves, or else the one searched last: a review saves none."""
-    roots = root_boards(source.store)
+    roots = [*root_boards(source.store)]
     if not roots:
         raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
     return next((root for root in roots if _saves(source.store, root)), roots[0])

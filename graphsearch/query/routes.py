@@ -145,8 +145,7 @@ def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None)
         move = chess.Move(square + step, square, promotion)
         yield _unmoved(board, move, chess.PAWN), move, False
     for origin in chess.scan_forward(chess.BB_PAWN_ATTACKS[not mover][square] & ~board.occupied):
-        move = chess.Move(origin, square, promotion)
-        yield from _with_captures(board, move, chess.PAWN)
+        yield from _with_captures(board, chess.Move(origin, square, promotion), chess.PAWN)
         taken, double = square + back, square - back  # of a pawn captured en passant, and its first square
         if rank == (5 if mover else 2) and not board.occupied & (
             chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]

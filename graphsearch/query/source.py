@@ -231,7 +231,7 @@ def first_look(path: str | os.PathLike[str]) -> chess.Board:
     """Returns the start position or, if a file does not hold it, the root that was searched last."""
     with opened(path) as source:
         start = chess.Board()
-        return start if source.read(start) else next(iter(root_boards(source.store)), start)
+        return start if source.read(start) else next(root_boards(source.store), start)
 
 
 class Valued(Answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -91,6 +92,6 @@ def book_roots(store: Store, number: int | None = None) -> list[str]:
     return [row[0] for row in store.query(statement, (number,), "book_root.fen")]
 
 
-def root_boards(store: Store) -> list[chess.Board]:
-    """Returns the roots of the searches of a file, the last searched first, and then those of its books."""
-    return [board_of(fen) for fen in [*(root.position for root in store.roots()), *book_roots(store)]]
+def root_boards(store: Store) -> Iterator[chess.Board]:
+    """Yields the roots of the searches of a file, the last searched first, and then those of its books."""
+    yield from map(board_of, [*(root.position for root in store.roots()), *book_roots(store)])

@@ -649,6 +649,12 @@ def test_what_is_known_is_in_sight_and_nothing_moves(reading_page: Page) -> None
             assert page.run(tops) == before
 
 
+PASTE = (
+    "const data = new DataTransfer(); data.setData('text/plain', arguments[0]);"
+    "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
+)
+
+
 def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Page) -> None:
     page = reading_page
     page.open()
@@ -659,25 +665,16 @@ def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Pa
         page.keys_here(*text[1:])
         page.reaches(san)
         page.wait("return document.activeElement === document.body", "the keys are the board's again")
-    page.run(
-        "const data = new DataTransfer(); data.setData('text/plain', '1. d4 d5 2. c4');"
-        "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
-    )
+    page.run(PASTE, "1. d4 d5 2. c4")
     page.reaches("c4")
-    text = '[White "A"]\n\n1. e4 { [%eval 0.31] [%clk 1:02:03] } e5 { [%cal Gg1f3,Rf1b5] [%csl Ye4] } *'
-    page.run(
-        "const data = new DataTransfer(); data.setData('text/plain', arguments[0]);"
-        "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))",
-        text,
-    )
+    page.run(PASTE, '[White "A"]\n\n1. e4 {[%eval 0.31] [%clk 1:02:03]} e5 {[%cal Gg1f3,Rf1b5] [%csl Ye4]} *')
     page.reaches("e5")
     page.has("#board path.mine", 2)
     page.has("#board circle.mine", 1)
     page.says("#line", "⏱1:02:03")
-    page.run(
-        "const data = new DataTransfer(); data.setData('text/plain', '1. d4 d5 2. Nf6 e6');"
-        "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
-    )
+    page.run(PASTE, '[White "B"]\n\n1. e4 e5 *')
+    page.wait("return !document.querySelector('#line .worth[title=\"Time left\"]')", "the other game's moves")
+    page.run(PASTE, "1. d4 d5 2. Nf6 e6")
     page.says("#toast", "Nf6")  # where its fault is
     page.wait("return document.title.startsWith('d4 d5 ')", "the game up to there")
 

@@ -391,11 +391,10 @@ async function read(text) {
   }
 }
 
-// a game with comments or variations comes with all of it
-async function openGame(game, text) {
-  const { root, line, headers } = game;
-  if (!/[{(;$!?]/.test(text)) { open({ root, line, headers: Object.keys(headers).length ? headers : null }); return; }
-  openDraft(await send("read-tree", { text, number: game.number }), Infinity);
+// a game with tags, comments or variations comes with all of it, in a notation of its own
+async function openGame({ root, line, headers, number }, text) {
+  if (!Object.keys(headers).length && !/[{(;$!?]/.test(text)) open({ root, line, headers: null });
+  else openDraft(await send("read-tree", { text, number }), Infinity);
 }
 
 function gamesList(found, text) {

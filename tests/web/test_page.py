@@ -655,7 +655,7 @@ PASTE = (
 )
 
 
-def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Page) -> None:
+def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Page, tmp_path: Path) -> None:
     page = reading_page
     page.open()
     page.has(MEN)
@@ -674,6 +674,9 @@ def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Pa
     page.says("#line", "⏱1:02:03")
     page.run(PASTE, '[White "B"]\n\n1. e4 e5 *')
     page.wait("return !document.querySelector('#line .worth[title=\"Time left\"]')", "the other game's moves")
+    (file := tmp_path / "old.pgn").write_bytes('[White "Müller"]\n\n1. e4 *'.encode("latin-1"))
+    page.driver.find_element("css selector", "#open-file").send_keys(str(file))
+    page.says("#game", "Müller")
     page.run(PASTE, "1. d4 d5 2. Nf6 e6")
     page.says("#toast", "Nf6")  # where its fault is
     page.wait("return document.title.startsWith('d4 d5 ')", "the game up to there")

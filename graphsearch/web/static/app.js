@@ -406,7 +406,13 @@ async function openFile() {
   const [file] = $("open-file").files;
   if (!file) return;
   if (file.size > LARGEST) toast("That is a large file; import it in the view File instead.");
-  else await read(await file.text()).finally(() => { $("open-file").value = ""; });
+  else await read(await textOf(file)).finally(() => { $("open-file").value = ""; });
+}
+
+// as UTF-8, or as the text of an old program if it is not, as imports read it
+async function textOf(file) {
+  const bytes = await file.arrayBuffer();
+  try { return new TextDecoder("utf-8", { fatal: true }).decode(bytes); } catch { return new TextDecoder("windows-1252").decode(bytes); }
 }
 
 function copy(input) {

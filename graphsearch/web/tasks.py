@@ -151,7 +151,7 @@ class Text(Wanted):
 STOP = "stop"  # ends the task, and saves it
 PROGRESS_SECONDS = 0.4  # between two reports of a task with files
 LOCK_SECONDS = 1.0  # between two attempts to lock the file
-Threads = Annotated[int, Field(ge=1, le=100_000), SPELLED]
+Threads = Annotated[int, Field(ge=1, le=1024), SPELLED]  # as evaluators allow
 
 
 @dataclass(frozen=True, slots=True)

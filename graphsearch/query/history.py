@@ -11,12 +11,12 @@ import chess
 
 from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
-from ..position.board import check, fen_of, key_text
+from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
 from ..position.values import WDL, wdl_from_q
 from ..store.store import Store
 from ..store.tables import history as table
-from ..store.tables.books import books, root_boards
+from ..store.tables.books import books, roots_of
 from ..store.tables.history import BookValues, RootValues
 from .saves import Saved, saved_at
 from .source import RecordSource, opened
@@ -97,7 +97,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
 
 def _last_saved(source: RecordSource) -> chess.Board:
     """Returns the root searched last that has saves, or else the one searched last: a review saves none."""
-    roots = [*root_boards(source.store)]
+    roots = [board_of(fen) for fen in roots_of(source.store)]
     if not roots:
         raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
     return next((root for root in roots if _saves(source.store, root)), roots[0])

@@ -38,7 +38,7 @@ from ..position.board import (
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.ranking import edge_of
-from ..store.tables.books import root_boards
+from ..store.tables.books import roots_of
 from .source import RecordSource, Step, opened, ways_of
 from .steps import positions_after
 
@@ -145,7 +145,8 @@ def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None)
         move = chess.Move(square + step, square, promotion)
         yield _unmoved(board, move, chess.PAWN), move, False
     for origin in chess.scan_forward(chess.BB_PAWN_ATTACKS[not mover][square] & ~board.occupied):
-        yield from _with_captures(board, chess.Move(origin, square, promotion), chess.PAWN)
+        move = chess.Move(origin, square, promotion)
+        yield from _with_captures(board, move, chess.PAWN)
         taken, double = square + back, square - back  # of a pawn captured en passant, and its first square
         if rank == (5 if mover else 2) and not board.occupied & (
             chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]
@@ -341,7 +342,7 @@ class Finder:
         self.met: dict[str, Met] = {}
         self._heap: list[tuple[int, int, Met]] = []
         self._left, self._number = TAKEN_BACK_IN_ALL, count()
-        for root in sorted(root_boards(source.store), key=lambda board: board.ply()):
+        for root in sorted(map(board_of, roots_of(source.store)), key=lambda board: board.ply()):
             met = self.met[key_text(root)] = Met(root.copy(stack=False))
             self._push(met, 0)
 

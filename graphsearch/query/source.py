@@ -18,14 +18,14 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
-from ..position.board import after, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
+from ..position.board import after, board_of, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..store.apart import ApartMoves, Read
 from ..store.ranking import known_edges, proof_at, ranking
 from ..store.record import Edge, NodeRecord
 from ..store.segment import passed_over
 from ..store.store import Store
-from ..store.tables.books import root_boards
+from ..store.tables.books import roots_of
 from .steps import keys_after
 
 
@@ -231,7 +231,7 @@ def first_look(path: str | os.PathLike[str]) -> chess.Board:
     """Returns the start position or, if a file does not hold it, the root that was searched last."""
     with opened(path) as source:
         start = chess.Board()
-        return start if source.read(start) else next(root_boards(source.store), start)
+        return start if source.read(start) else next(map(board_of, roots_of(source.store)), start)
 
 
 class Valued(Answer):

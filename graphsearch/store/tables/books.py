@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import chess
 
 from ...base.errors import InvalidParameterError
-from ...position.board import board_of
 from ..store import Store
 from .rows import read_rows
 
@@ -92,6 +90,6 @@ def book_roots(store: Store, number: int | None = None) -> list[str]:
     return [row[0] for row in store.query(statement, (number,), "book_root.fen")]
 
 
-def root_boards(store: Store) -> Iterator[chess.Board]:
-    """Yields the roots of the searches of a file, the last searched first, and then those of its books."""
-    yield from map(board_of, [*(root.position for root in store.roots()), *book_roots(store)])
+def roots_of(store: Store) -> list[str]:
+    """Returns the FENs of the roots of searches, the last searched first, and then of those of all books."""
+    return [*(root.position for root in store.roots()), *book_roots(store)]

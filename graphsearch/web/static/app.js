@@ -7,7 +7,7 @@ import { bytes, chip, count, forWhite, h, link, percent, put, score, short, stea
 import { movesView } from "./moves.js";
 import { notation, openDraft, savePgn } from "./notation.js";
 import { strip, toggleFollow } from "./search.js";
-import { addLine, addressOf, askLines, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, played, recall, refresh, remember, setView, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
+import { addLine, addressOf, askLines, follow as followAddress, go, holdKey, leftGameAt, node, on, open, placeOf, play, played, recall, refresh, remember, setView, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const ARROWS = 5;
@@ -526,8 +526,7 @@ state.fileKnown.then(() => whenKnown(showRoot));
 // the address "/" is the start position or, if the file does not hold it, the root that was searched last
 function showRoot() {
   const [root] = state.file?.info.roots ?? [];
-  if (!root || state.look?.node || location.pathname !== "/" || location.search) return;
-  open(root.way ? { root: root.way.start || undefined, line: root.way.line } : { root: root.position });
+  if (root && !state.look?.node && location.pathname === "/" && !location.search) open(placeOf(root));
 }
 
 // counters of a server that does not answer would stand for ever

@@ -1,10 +1,10 @@
 // The file itself: runs, roots and evaluators; imports, exports and downloads; books.
 
 import { ask, send, upload } from "./api.js";
-import { START, said } from "./chess.js";
+import { said } from "./chess.js";
 import { bytes, count, fields, form, forWhite, h, link, put, signed, table, when } from "./dom.js";
 import { jobRow } from "./search.js";
-import { here, open, state, toast } from "./state.js";
+import { here, open, placeOf, state, toast } from "./state.js";
 
 const linkTo = (fen) => link(fen, () => open({ root: fen, line: [] }));
 
@@ -12,7 +12,7 @@ const linkTo = (fen) => link(fen, () => open({ root: fen, line: [] }));
 export function wayTo(row) {
   if (!row.way) return linkTo(row.position);
   const { start, line, opening } = row.way;
-  return link(line.length ? said(start, line) : start || "start", () => open({ root: start || START, line }), [opening, row.position].filter(Boolean).join("\n"), "moves-to");
+  return link(line.length ? said(start, line) : start || "start", () => open(placeOf(row)), [opening, row.position].filter(Boolean).join("\n"), "moves-to");
 }
 
 export const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";

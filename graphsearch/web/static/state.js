@@ -85,6 +85,9 @@ export function open({ root = START, line = [], at = line.length, headers, game 
   travel({ root, line, at, adds, game: game || opened });
 }
 
+// where a row of the server leads: along the moves to its position, if they are known
+export const placeOf = ({ way, position }) => (way ? { root: way.start || START, line: way.line } : { root: position });
+
 function pathOf({ root, line, at, study = "", view = "" }) {
   const query = new URLSearchParams();
   if (line.length) query.set("line", line.join(" "));
